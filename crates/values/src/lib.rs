@@ -1,1 +1,34 @@
-//! refeed.
+//! Memory of refeed: element types, strided tensors and views, append-only blocks and their leases.
+//!
+//! A leaf crate: it knows no Python, no protobuf and no graph. The rules in one page:
+//!
+//! * An [`Allocation`] is raw bytes with their provenance. A [`Buffer`] is a counted, immutable handle to one.
+//!   A [`Tensor`] is a dtype, a strided layout and a buffer; cloning one shares the payload.
+//! * Nothing is written through a handle. New memory is written through a [`TensorMut`], which is unique until it is
+//!   frozen, or through an append reservation (`append`), which owns rows that no handle can see.
+//! * Kernels read through [`View`]s, which make references per dense run only.
+//! * Foreign memory (NumPy, DLPack, mapped files) is adopted without a copy and never written.
+//! * Sizes are computed by [`Extent`] alone, with checked arithmetic.
+
+#![warn(missing_docs)]
+
+mod allocation;
+pub mod append;
+mod buffer;
+mod dtype;
+mod extent;
+pub mod layout;
+pub mod mapped;
+mod pool;
+mod sync;
+mod tensor;
+mod view;
+
+pub use allocation::{ALIGNMENT, AllocError, Allocation, Allocator, Provenance};
+pub use buffer::Buffer;
+pub use dtype::{DType, Element};
+pub use extent::{Extent, ExtentError};
+pub use layout::{Dims, Layout, Strides};
+pub use pool::Pool;
+pub use tensor::{Tensor, TensorError, TensorMut};
+pub use view::{Lane, Lanes, View};

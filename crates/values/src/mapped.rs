@@ -1,0 +1,1 @@
+//! Mapped files as shared bytes.
