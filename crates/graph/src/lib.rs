@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod attributes;
+pub mod load;
 pub mod ops;
 pub mod schema;
 pub mod types;

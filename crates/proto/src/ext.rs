@@ -1,10 +1,8 @@
 //! Small readers on the generated messages: what the wire makes awkward to ask.
 
 use crate::{
-    AttributeProto, NodeProto, StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto,
+    AttributeProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto,
     tensor_proto::{DataLocation, DataType},
-    tensor_shape_proto::{Dimension, dimension},
     type_proto,
 };
 
@@ -85,35 +83,6 @@ impl TypeProto {
     }
 }
 
-/// One dimension as a file declares it. The number is not checked: it may be negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dim<'a> {
-    /// A number of elements.
-    Value(i64),
-    /// A symbol; equal symbols stand for equal numbers.
-    Symbol(&'a str),
-    /// Neither: any size.
-    Unknown,
-}
-
-impl Dimension {
-    /// The declared size. An empty symbol says nothing, so it counts as unknown.
-    pub fn size(&self) -> Dim<'_> {
-        match &self.value {
-            Some(dimension::Value::DimValue(value)) => Dim::Value(*value),
-            Some(dimension::Value::DimParam(symbol)) if !symbol.is_empty() => Dim::Symbol(symbol),
-            _ => Dim::Unknown,
-        }
-    }
-}
-
-impl TensorShapeProto {
-    /// The declared sizes in order.
-    pub fn sizes(&self) -> impl ExactSizeIterator<Item = Dim<'_>> {
-        self.dim.iter().map(Dimension::size)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,32 +116,6 @@ mod tests {
                 node.output_name(2)
             ),
             (None, Some("y"), None)
-        );
-    }
-
-    #[test]
-    fn dimensions_are_numbers_symbols_or_unknown() {
-        let dim = |value| Dimension {
-            value,
-            denotation: None,
-        };
-        let shape = TensorShapeProto {
-            dim: vec![
-                dim(Some(dimension::Value::DimValue(-3))),
-                dim(Some(dimension::Value::DimParam("batch".into()))),
-                dim(Some(dimension::Value::DimParam(String::new()))),
-                dim(None),
-            ],
-        };
-        let sizes: Vec<_> = shape.sizes().collect();
-        assert_eq!(
-            sizes,
-            [
-                Dim::Value(-3),
-                Dim::Symbol("batch"),
-                Dim::Unknown,
-                Dim::Unknown
-            ]
         );
     }
 

@@ -12,7 +12,7 @@
 //!   messages or groups nested deeper than 100 are refused.
 //! * **Unknown fields are dropped**, so encoding a decoded message keeps only what the schema names.
 //!
-//! [`ext`] has small readers for what the wire makes awkward: attributes and metadata by name, dimensions, data types.
+//! [`ext`] has small readers for what the wire makes awkward: attributes and metadata by name, types, data types.
 //!
 //! ```
 //! use refeed_proto::{Bytes, Message, PersistentBindingProto};
