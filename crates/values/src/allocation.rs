@@ -10,11 +10,13 @@
 //!    by `crate::append`, whose own argument stands there. Foreign memory is never written.
 //! 3. *Threads.* The pointer is plain memory without thread affinity, and owners are `Send + Sync`.
 
-use crate::sync::{Arc, AtomicUsize, Ordering};
 use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
+// An account is a statistic and orders nothing, so loom need not model it.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 
 /// Every heap allocation starts on a cache line, which is also the widest vector.
@@ -274,8 +276,8 @@ impl Allocation {
     /// All bytes, for writing; `None` for memory that is not ours to write.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.memory {
-            // SAFETY: facts 1 and 2: heap memory of `len` initialised bytes, reached through `&mut self`.
             Memory::Heap { .. } => {
+                // SAFETY: facts 1 and 2: heap memory of `len` initialised bytes, reached through `&mut self`.
                 Some(unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) })
             }
             Memory::Owned { .. } => None,

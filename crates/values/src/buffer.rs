@@ -1,18 +1,18 @@
 //! Counted, immutable handles to memory.
 
 use crate::allocation::{Allocation, Provenance};
-use crate::append::Tail;
+use crate::append::Sight;
 use crate::sync::Arc;
 use bytes::Bytes;
 
 /// A counted handle to an [`Allocation`]. Clones share it; nothing is ever written through a buffer.
 ///
-/// A buffer made from an append candidate also carries the candidate's tail, so that a failed run can tell whether
-/// anybody still sees the rows that it wrote (see `crate::append`).
+/// A handle to an append block also carries the row where its sight ends, and the tail of the candidate that it was made
+/// from, so that a failed run can tell whether anybody still sees the rows that it wrote (see `crate::append`).
 #[derive(Clone, Debug)]
 pub struct Buffer {
     allocation: Arc<Allocation>,
-    tail: Option<Arc<Tail>>,
+    sight: Option<Sight>,
 }
 
 impl Buffer {
@@ -20,7 +20,7 @@ impl Buffer {
     pub fn new(allocation: Allocation) -> Buffer {
         Buffer {
             allocation: Arc::new(allocation),
-            tail: None,
+            sight: None,
         }
     }
 
@@ -43,8 +43,38 @@ impl Buffer {
         Buffer::from_owner(bytes, Provenance::Model)
     }
 
-    pub(crate) fn from_shared(allocation: Arc<Allocation>, tail: Option<Arc<Tail>>) -> Buffer {
-        Buffer { allocation, tail }
+    /// A handle to memory that is no block.
+    pub(crate) fn from_shared(allocation: Arc<Allocation>) -> Buffer {
+        debug_assert!(allocation.block.is_none());
+        Buffer {
+            allocation,
+            sight: None,
+        }
+    }
+
+    /// A handle to a block. It may reach the rows below `sight.end`, so those must be sealed.
+    pub(crate) fn of_block(allocation: Arc<Allocation>, sight: Sight) -> Buffer {
+        Buffer {
+            allocation,
+            sight: Some(sight),
+        }
+    }
+
+    /// What a handle to a block may see; `None` for other memory.
+    pub(crate) fn sight(&self) -> Option<&Sight> {
+        self.sight.as_ref()
+    }
+
+    /// Shortens the sight of a handle to a block.
+    pub(crate) fn end_sight_at(&mut self, end: usize) {
+        if let Some(sight) = &mut self.sight {
+            sight.end = sight.end.min(end);
+        }
+    }
+
+    /// The allocation, if this is the only handle to it.
+    pub(crate) fn alone(&mut self) -> Option<&mut Allocation> {
+        Arc::get_mut(&mut self.allocation)
     }
 
     pub(crate) fn into_shared(self) -> Arc<Allocation> {

@@ -25,6 +25,7 @@ mod tensor;
 mod view;
 
 pub use allocation::{ALIGNMENT, AllocError, Allocation, Allocator, Provenance};
+pub use append::{AppendError, AppendPolicy, AppendReuse, PersistentTensor};
 pub use buffer::Buffer;
 pub use dtype::{DType, Element};
 pub use extent::{Extent, ExtentError};

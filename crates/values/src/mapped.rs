@@ -22,8 +22,12 @@ pub fn map_file(file: &File) -> io::Result<Bytes> {
     if size == 0 {
         return Ok(Bytes::new());
     }
-    let size = usize::try_from(size)
-        .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "file exceeds the address space"))?;
+    let size = usize::try_from(size).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "file exceeds the address space",
+        )
+    })?;
     // SAFETY: the mapping is private, read-only and as long as the file was a moment ago, and `Bytes` keeps it alive
     // for as long as any slice of it. What no program can rule out, another process writing or shortening the file, is
     // the documented contract of this function: callers who cannot trust the file read it instead of mapping it.
@@ -37,7 +41,8 @@ mod tests {
     use std::io::Write;
 
     fn scratch(name: &str, content: &[u8]) -> (std::path::PathBuf, File) {
-        let path = std::env::temp_dir().join(format!("refeed-mapped-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("refeed-mapped-{}-{name}", std::process::id()));
         let mut file = File::create(&path).unwrap();
         file.write_all(content).unwrap();
         let file = File::open(&path).unwrap();

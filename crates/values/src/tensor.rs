@@ -82,7 +82,8 @@ impl Tensor {
     /// Joins memory and a layout; element zero lies `offset` bytes into the buffer.
     ///
     /// # Errors
-    /// When the layout reaches outside the buffer, its extent overflows, the type is packed and strided, or STRING.
+    /// When the layout reaches outside the buffer (in an append block: outside the rows that the handle may see), its
+    /// extent overflows, the type is packed and strided, or STRING.
     pub fn from_parts(
         dtype: DType,
         layout: Layout,
@@ -127,6 +128,17 @@ impl Tensor {
                     return Err(outside());
                 }
             }
+        }
+        let seen = match (&buffer.allocation().block, buffer.sight()) {
+            (None, _) => true,
+            (Some(block), Some(sight)) => {
+                let geometry = &block.geometry;
+                geometry.admits(sight.end, offset, &layout, dtype.size(), extent.bytes())
+            }
+            (Some(_), None) => false,
+        };
+        if !seen {
+            return Err(outside());
         }
         Ok(Tensor {
             dtype,
@@ -214,6 +226,18 @@ impl Tensor {
         &self.buffer
     }
 
+    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+
+    /// Tells the loom models that the elements are read now.
+    #[cfg(loom)]
+    pub(crate) fn touch(&self) {
+        if let Some(block) = &self.buffer.allocation().block {
+            block.shadow.read_tensor(self, &block.geometry);
+        }
+    }
+
     /// Gives up the tensor for its memory handle.
     pub fn into_buffer(self) -> Buffer {
         self.buffer
@@ -286,12 +310,14 @@ impl Tensor {
                 align,
             });
         }
+        #[cfg(loom)]
+        self.touch();
         let raw = self.buffer.allocation().raw();
         // SAFETY: `offset` is at most the allocation's length (checked by `from_parts`).
         let base = unsafe { raw.add(self.offset) }.cast::<T>().as_ptr();
         // SAFETY: `from_parts` checked that every reached element is inside the allocation; it is aligned (above);
         // allocations are initialised, and nobody writes reached elements while a handle exists: heap memory is
-        // written only when uniquely held or above the watermark of an append block.
+        // written only when uniquely held, and in an append block `from_parts` keeps a handle to sealed rows.
         Ok(unsafe { View::from_raw(base, self.layout.clone()) })
     }
 
@@ -303,6 +329,8 @@ impl Tensor {
         if !self.is_contiguous() {
             return None;
         }
+        #[cfg(loom)]
+        self.touch();
         let raw = self.buffer.allocation().raw();
         // SAFETY: a dense tensor is one run of `bytes()` bytes inside the allocation (checked by `from_parts`),
         // initialised and not written while this handle exists (see `view`).
@@ -485,7 +513,7 @@ impl TensorMut {
     /// Ends the writing.
     pub fn freeze(self) -> Tensor {
         let layout = Layout::contiguous(&self.shape);
-        let buffer = Buffer::from_shared(self.allocation, None);
+        let buffer = Buffer::from_shared(self.allocation);
         Tensor {
             dtype: self.dtype,
             layout,

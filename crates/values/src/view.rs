@@ -138,10 +138,10 @@ impl<'a, T: Element> View<'a, T> {
             offset += i as isize * self.strides()[axis];
         }
         let (len, stride) = (self.shape()[last], self.strides()[last]);
-        // SAFETY: with an in-range outer index and `len > 0`, the offset is that of a reached element.
         let base = if len == 0 {
             self.base
         } else {
+            // SAFETY: with an in-range outer index and `len > 0`, the offset is that of a reached element.
             unsafe { self.base.offset(offset) }
         };
         Some(Lane {
@@ -213,10 +213,10 @@ impl<'a, T: Element> View<'a, T> {
 
     /// The same memory under a layout that reaches a subset of it, starting `offset` elements further on.
     fn narrowed(&self, layout: Layout, offset: isize) -> Self {
-        // SAFETY: callers pass the offset of a reached element, or an empty layout with offset 0.
         let base = if offset == 0 {
             self.base
         } else {
+            // SAFETY: callers pass the offset of a reached element, or an empty layout with offset 0.
             unsafe { self.base.offset(offset) }
         };
         View {
