@@ -29,7 +29,7 @@ mod typed;
 
 use std::path::{Path, PathBuf};
 
-use refeed_proto::{Bytes, Message, ModelProto};
+use refeed_proto::{Bytes, Message, ModelProto, structure_bytes};
 
 pub use error::{LoadError, LocationFault, shown};
 pub use external::ExternalData;
@@ -46,6 +46,10 @@ pub struct LoadOptions {
     pub external_base: Option<PathBuf>,
     /// The largest file that is opened, in bytes. Unlimited by default.
     pub max_file_bytes: u64,
+    /// The most memory that decoding may take for nodes, attributes and the like, in bytes, as
+    /// [`refeed_proto::structure_bytes`] bounds it. 4 GiB by default, room for some hundred thousand nodes; without it a
+    /// file of empty messages takes hundreds of times its size.
+    pub max_structure_bytes: u64,
     /// Accept external files that have another name elsewhere. Off by default: a hard link may point out of the folder.
     pub allow_hard_links: bool,
 }
@@ -56,6 +60,7 @@ impl Default for LoadOptions {
             mmap: true,
             external_base: None,
             max_file_bytes: u64::MAX,
+            max_structure_bytes: 1 << 32,
             allow_hard_links: false,
         }
     }
@@ -83,6 +88,13 @@ impl LoadOptions {
         self
     }
 
+    /// Sets [`LoadOptions::max_structure_bytes`].
+    #[must_use]
+    pub fn with_max_structure_bytes(mut self, bytes: u64) -> LoadOptions {
+        self.max_structure_bytes = bytes;
+        self
+    }
+
     /// Sets [`LoadOptions::allow_hard_links`].
     #[must_use]
     pub fn with_allow_hard_links(mut self, allow: bool) -> LoadOptions {
@@ -105,7 +117,7 @@ pub struct LoadedProto {
 ///
 /// # Errors
 /// [`LoadError::Open`], [`LoadError::NotRegular`], [`LoadError::TooLarge`], [`LoadError::Read`] for the file;
-/// [`LoadError::Decode`] and [`LoadError::NoGraph`] when it is no model.
+/// [`LoadError::Structure`], [`LoadError::Decode`] and [`LoadError::NoGraph`] when it is no model.
 pub fn read_model_file(path: &Path, options: &LoadOptions) -> Result<LoadedProto, LoadError> {
     let name = path.to_string_lossy();
     let wire = file::read_whole(file::open_regular(path, &name)?, &name, options)?;
@@ -114,7 +126,7 @@ pub fn read_model_file(path: &Path, options: &LoadOptions) -> Result<LoadedProto
         None => path.parent().unwrap_or(Path::new("")).to_path_buf(),
     };
     Ok(LoadedProto {
-        model: decode(wire)?,
+        model: decode(wire, options)?,
         external: ExternalData::in_folder(&base, options)?,
     })
 }
@@ -123,20 +135,24 @@ pub fn read_model_file(path: &Path, options: &LoadOptions) -> Result<LoadedProto
 /// [`LoadOptions::external_base`] is given.
 ///
 /// # Errors
-/// [`LoadError::Decode`] and [`LoadError::NoGraph`] when the bytes are no model.
+/// [`LoadError::Structure`], [`LoadError::Decode`] and [`LoadError::NoGraph`] when the bytes are no model.
 pub fn decode_model(wire: Bytes, options: &LoadOptions) -> Result<LoadedProto, LoadError> {
     let external = match &options.external_base {
         Some(folder) => ExternalData::in_folder(folder, options)?,
         None => ExternalData::none(),
     };
     Ok(LoadedProto {
-        model: decode(wire)?,
+        model: decode(wire, options)?,
         external,
     })
 }
 
-fn decode(wire: Bytes) -> Result<ModelProto, LoadError> {
+fn decode(wire: Bytes, options: &LoadOptions) -> Result<ModelProto, LoadError> {
     let size = wire.len();
+    let limit = options.max_structure_bytes;
+    if structure_bytes(&wire, limit).is_none() {
+        return Err(LoadError::Structure { size, limit });
+    }
     let model = ModelProto::decode(wire).map_err(|source| LoadError::Decode { source })?;
     if model.graph.is_none() {
         return Err(LoadError::NoGraph { size });

@@ -10,6 +10,8 @@
 //!   (`node.op_type()`) give the default when a field is absent.
 //! * **Hostile input is an error.** Lengths are checked against the bytes that are left, text must be UTF-8, and
 //!   messages or groups nested deeper than 100 are refused.
+//! * **Few bytes can make a large tree**: an empty node takes two bytes on the wire and hundreds in memory.
+//!   [`structure_bytes`] bounds what decoding will take, before it starts.
 //! * **Unknown fields are dropped**, so encoding a decoded message keeps only what the schema names.
 //!
 //! [`ext`] has small readers for what the wire makes awkward: attributes and metadata by name, types, data types.
@@ -31,13 +33,18 @@
 #![warn(missing_docs)]
 
 pub mod ext;
+mod structure;
 
 // The generator formats its own output, so that the freshness test does not depend on a rustfmt version.
 #[rustfmt::skip]
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 #[path = "generated/onnx.rs"]
 mod generated;
+#[rustfmt::skip]
+#[path = "generated/nesting.rs"]
+mod generated_nesting;
 
 pub use bytes::Bytes;
 pub use generated::*;
 pub use prost::{DecodeError, EncodeError, Message};
+pub use structure::structure_bytes;

@@ -1,5 +1,7 @@
 //! `proto/onnx.proto` to Rust: protox reads the schema (no `protoc`), prost-build writes the structs.
 
+mod nesting;
+
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,63 +28,81 @@ const BOXED: [&str; 7] = [
     ".onnx.StructTypeProto.encoder",
 ];
 
-/// Path of the checked-in file.
-pub fn generated_path() -> PathBuf {
-    workspace_root().join("crates/proto/src/generated/onnx.rs")
+fn folder() -> PathBuf {
+    workspace_root().join("crates/proto/src/generated")
 }
 
-/// The text that the checked-in file should have.
+/// One checked-in file: its name and the text that it should have.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// Name inside `crates/proto/src/generated`.
+    pub name: &'static str,
+    /// Whole content.
+    pub text: String,
+}
+
+/// Everything that is checked in.
 ///
 /// # Errors
 /// When the schema does not compile.
-pub fn generate() -> Outcome<String> {
-    let folder = workspace_root().join("proto");
-    let descriptors = protox::compile(["onnx.proto"], [folder])?;
+pub fn generate() -> Outcome<Vec<Generated>> {
+    let descriptors = protox::compile(["onnx.proto"], [workspace_root().join("proto")])?;
+    let [schema] = &descriptors.file[..] else {
+        return Err("proto/onnx.proto: expected a schema of one file".into());
+    };
+    let nesting = format!("{HEADER}{}", nesting::table(schema)?);
     let mut config = prost_build::Config::new();
     config.bytes(["."]);
     for field in BOXED {
         config.boxed(field);
     }
-    let modules = descriptors
-        .file
-        .into_iter()
-        .map(|file| {
-            (
-                prost_build::Module::from_protobuf_package_name(file.package()),
-                file,
-            )
-        })
-        .collect();
-    let mut written = config.generate(modules)?.into_values();
-    match (written.next(), written.next()) {
-        (Some(text), None) => Ok(format!("{HEADER}{text}")),
-        _ => Err("proto/onnx.proto: expected exactly one package".into()),
-    }
+    let module = prost_build::Module::from_protobuf_package_name(schema.package());
+    let mut written = config
+        .generate(vec![(module, schema.clone())])?
+        .into_values();
+    let Some(structs) = written.next() else {
+        return Err("proto/onnx.proto: no structs were generated".into());
+    };
+    Ok(vec![
+        Generated {
+            name: "onnx.rs",
+            text: format!("{HEADER}{structs}"),
+        },
+        Generated {
+            name: "nesting.rs",
+            text: nesting,
+        },
+    ])
 }
 
-/// Writes the generated file.
+/// Writes the generated files.
 ///
 /// # Errors
-/// When the schema does not compile or the file cannot be written.
+/// When the schema does not compile or a file cannot be written.
 pub fn write() -> Outcome<()> {
-    let path = generated_path();
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    fs::create_dir_all(folder())?;
+    for file in generate()? {
+        fs::write(folder().join(file.name), file.text)?;
     }
-    fs::write(path, generate()?)?;
     Ok(())
 }
 
-/// Compares the checked-in file with what [`write`] would write.
+/// Compares the checked-in files with what [`write`] would write.
 ///
 /// # Errors
 /// When they differ, naming the first line that does.
 pub fn check() -> Outcome<()> {
-    let path = generated_path();
-    compare(&fs::read_to_string(&path)?, &generate()?)
+    for file in generate()? {
+        compare(
+            file.name,
+            &fs::read_to_string(folder().join(file.name))?,
+            &file.text,
+        )?;
+    }
+    Ok(())
 }
 
-fn compare(committed: &str, fresh: &str) -> Outcome<()> {
+fn compare(name: &str, committed: &str, fresh: &str) -> Outcome<()> {
     if committed == fresh {
         return Ok(());
     }
@@ -93,7 +113,7 @@ fn compare(committed: &str, fresh: &str) -> Outcome<()> {
         .count()
         + 1;
     Err(format!(
-        "crates/proto/src/generated/onnx.rs is stale from line {line} on: run `cargo xtask codegen`"
+        "crates/proto/src/generated/{name} is stale from line {line} on: run `cargo xtask codegen`"
     )
     .into())
 }
@@ -103,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checked_in_file_is_fresh() {
+    fn the_checked_in_files_are_fresh() {
         check().unwrap();
     }
 
@@ -114,8 +134,10 @@ mod tests {
 
     #[test]
     fn a_stale_file_is_reported_with_its_line() {
-        let error = compare("a\nb\nc\n", "a\nb\nd\n").unwrap_err().to_string();
+        let error = compare("x.rs", "a\nb\nc\n", "a\nb\nd\n")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("line 3"), "{error}");
-        assert!(compare("a\n", "a\nb\n").is_err());
+        assert!(compare("x.rs", "a\n", "a\nb\n").is_err());
     }
 }

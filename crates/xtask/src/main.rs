@@ -9,7 +9,7 @@ use refeed_xtask::codegen;
 const USAGE: &str = "usage: cargo xtask codegen [--check]
 
   codegen           write the Rust structs of proto/onnx.proto to crates/proto/src/generated
-  codegen --check   fail when the checked-in file differs from what codegen would write";
+  codegen --check   fail when a checked-in file differs from what codegen would write";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -116,6 +116,17 @@ pub enum LoadError {
         /// Size of the input in bytes.
         size: usize,
     },
+    /// Decoding would take more memory than
+    /// [`LoadOptions::max_structure_bytes`](super::LoadOptions::max_structure_bytes).
+    #[error(
+        "model of {size} bytes: expected a structure that takes at most {limit} bytes of memory, got more"
+    )]
+    Structure {
+        /// Size of the input in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// Memory for the elements of a tensor or a file is not to be had.
     #[error("{what}: cannot allocate {bytes} bytes")]
     Memory {

@@ -442,6 +442,26 @@ fn what_is_no_model_is_refused() {
     ));
 }
 
+#[test]
+fn a_small_file_cannot_ask_for_a_large_structure() {
+    // A graph of 50,000 empty nodes: 100,004 bytes that would take twelve million and more.
+    let wire = Bytes::from([&[0x3A, 0xA0, 0x8D, 0x06][..], &[0x0A, 0].repeat(50_000)].concat());
+    let options = LoadOptions::default().with_max_structure_bytes(10_000_000);
+    let error = decode_model(wire.clone(), &options).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LoadError::Structure {
+                size: 100_004,
+                limit: 10_000_000
+            }
+        ),
+        "{error}"
+    );
+    let loaded = decode_model(wire, &LoadOptions::default()).unwrap();
+    assert_eq!(loaded.model.graph.unwrap().node.len(), 50_000);
+}
+
 /// A sparse file, so that the test needs no space: the model's structure at the front, a payload beyond 2 GiB.
 #[test]
 fn files_over_two_gibibytes_load() {
