@@ -1,0 +1,4 @@
+//! 64-bit Arm.
+
+mod neon;
+pub(crate) use neon::Neon;

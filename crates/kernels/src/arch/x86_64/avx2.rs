@@ -1,0 +1,132 @@
+//! AVX2 with FMA and F16C: eight f32 a register.
+
+use crate::simd::{Simd, exp_f32};
+use half::{bf16, f16};
+use std::arch::x86_64::*;
+
+super::token! {
+    /// Proof that the CPU has AVX2, FMA and F16C.
+    Avx2, "avx2,fma,f16c", ["avx2", "fma", "f16c"]
+}
+
+impl Simd<f32> for Avx2 {
+    type V = __m256;
+    const LANES: usize = 8;
+    const TILE_ROWS: usize = 6;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_set1_ps(x) }
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32]) -> __m256 {
+        // SAFETY: the token proves the features; the slice holds the eight elements read.
+        unsafe { _mm256_loadu_ps(x[..8].as_ptr()) }
+    }
+    #[inline(always)]
+    fn load_f16(self, x: &[f16]) -> __m256 {
+        // SAFETY: as for `load`.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x[..8].as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn load_bf16(self, x: &[bf16]) -> __m256 {
+        // SAFETY: as for `load`.
+        unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(x[..8].as_ptr().cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))
+        }
+    }
+    #[inline(always)]
+    fn store(self, v: __m256, out: &mut [f32]) {
+        // SAFETY: the token proves the features; the slice holds the eight elements written.
+        unsafe { _mm256_storeu_ps(out[..8].as_mut_ptr(), v) }
+    }
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn max(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn min(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn select_lt(self, a: __m256, b: __m256, x: __m256, y: __m256) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_blendv_ps(y, x, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) }
+    }
+    #[inline(always)]
+    fn sum(self, v: __m256) -> f32 {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+    #[inline(always)]
+    fn largest(self, v: __m256) -> f32 {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+    #[inline(always)]
+    fn exp(self, v: __m256) -> __m256 {
+        use exp_f32::*;
+        // SAFETY: the token proves the features.
+        unsafe {
+            // min and max give their second operand for NaN, so NaN stays.
+            let x = _mm256_min_ps(_mm256_set1_ps(HIGH), v);
+            let x = _mm256_max_ps(_mm256_set1_ps(LOW), x);
+            let n = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(
+                _mm256_mul_ps(x, _mm256_set1_ps(LOG2_E)),
+            );
+            let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_HIGH), x);
+            let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_LOW), r);
+            let mut p = _mm256_set1_ps(P[0]);
+            for c in &P[1..] {
+                p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(*c));
+            }
+            let y = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
+            let y = _mm256_add_ps(y, _mm256_set1_ps(1.0));
+            // 2^n in two factors, so that results may be subnormal or infinite.
+            let n = _mm256_cvtps_epi32(n);
+            let half = _mm256_srai_epi32::<1>(n);
+            let bias = _mm256_set1_epi32(127);
+            let low = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
+            let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias));
+            let y = _mm256_mul_ps(y, _mm256_castsi256_ps(low));
+            _mm256_mul_ps(y, _mm256_castsi256_ps(high))
+        }
+    }
+}

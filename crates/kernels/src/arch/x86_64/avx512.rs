@@ -1,0 +1,118 @@
+//! AVX-512 (F, BW, VL, DQ): sixteen f32 a register.
+
+use crate::simd::{Simd, exp_f32};
+use half::{bf16, f16};
+use std::arch::x86_64::*;
+
+super::token! {
+    /// Proof that the CPU has AVX-512 F, BW, VL and DQ, and what [`super::Avx2`] asks for.
+    Avx512, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c",
+    ["avx512f", "avx512bw", "avx512vl", "avx512dq", "avx2", "fma", "f16c"]
+}
+
+impl Simd<f32> for Avx512 {
+    type V = __m512;
+    const LANES: usize = 16;
+    const TILE_ROWS: usize = 12;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32]) -> __m512 {
+        // SAFETY: the token proves the features; the slice holds the sixteen elements read.
+        unsafe { _mm512_loadu_ps(x[..16].as_ptr()) }
+    }
+    #[inline(always)]
+    fn load_f16(self, x: &[f16]) -> __m512 {
+        // SAFETY: as for `load`.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x[..16].as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn load_bf16(self, x: &[bf16]) -> __m512 {
+        // SAFETY: as for `load`.
+        unsafe {
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x[..16].as_ptr().cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        }
+    }
+    #[inline(always)]
+    fn store(self, v: __m512, out: &mut [f32]) {
+        // SAFETY: the token proves the features; the slice holds the sixteen elements written.
+        unsafe { _mm512_storeu_ps(out[..16].as_mut_ptr(), v) }
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn select_lt(self, a: __m512, b: __m512, x: __m512, y: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x) }
+    }
+    #[inline(always)]
+    fn sum(self, v: __m512) -> f32 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_reduce_add_ps(v) }
+    }
+    #[inline(always)]
+    fn largest(self, v: __m512) -> f32 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_reduce_max_ps(v) }
+    }
+    #[inline(always)]
+    fn exp(self, v: __m512) -> __m512 {
+        use exp_f32::*;
+        // SAFETY: the token proves the features.
+        unsafe {
+            // min and max give their second operand for NaN, so NaN stays.
+            let x = _mm512_min_ps(_mm512_set1_ps(HIGH), v);
+            let x = _mm512_max_ps(_mm512_set1_ps(LOW), x);
+            let n = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(
+                _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E)),
+            );
+            let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN2_HIGH), x);
+            let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN2_LOW), r);
+            let mut p = _mm512_set1_ps(P[0]);
+            for c in &P[1..] {
+                p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(*c));
+            }
+            let y = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r);
+            let y = _mm512_add_ps(y, _mm512_set1_ps(1.0));
+            _mm512_scalef_ps(y, n)
+        }
+    }
+}

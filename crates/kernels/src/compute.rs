@@ -1,0 +1,43 @@
+//! The handle that every kernel gets.
+
+use crate::{Isa, ThreadPool};
+
+/// Elementary steps (multiply-adds, or elements moved) below which waking another thread costs more than it saves.
+const PARALLEL_WORK: usize = 1 << 16;
+
+/// Which instruction set and which threads a kernel uses.
+#[derive(Debug, Clone, Copy)]
+pub struct Compute<'a> {
+    /// Instruction set.
+    pub isa: Isa,
+    /// Threads.
+    pub pool: &'a ThreadPool,
+}
+
+impl<'a> Compute<'a> {
+    /// Kernels on this instruction set and these threads.
+    pub fn new(isa: Isa, pool: &'a ThreadPool) -> Self {
+        Compute { isa, pool }
+    }
+
+    /// Whether `work` elementary steps (multiply-adds, or elements moved) are worth several threads.
+    pub fn parallel(&self, work: usize) -> bool {
+        work >= PARALLEL_WORK && self.pool.threads() > 1
+    }
+
+    /// Calls `task` for every index below `tasks`; on several threads when the whole is worth it.
+    pub fn run(&self, tasks: usize, work: usize, task: impl Fn(usize) + Sync) {
+        if self.parallel(work) {
+            self.pool.run(tasks, task);
+        } else {
+            (0..tasks).for_each(task);
+        }
+    }
+}
+
+impl Default for Compute<'static> {
+    /// The best instruction set of this machine and the shared pool.
+    fn default() -> Self {
+        Compute::new(Isa::best(), ThreadPool::global())
+    }
+}

@@ -1,0 +1,548 @@
+//! A small thread pool, and the cutting of outputs into parts that tasks may write.
+//!
+//! [`ThreadPool::run`] calls one function for every index of a range; the caller works along. Tasks are claimed from
+//! a counter, so which thread runs which one is open; what a task does depends on its index alone, so results do not.
+//! Workers spin for a moment after a job, because a model step brings the next one soon, then sleep. A `run` inside a
+//! task, or while another thread's job occupies the pool, is serial. A panic in a task is raised again in the caller.
+//! After a fork the child's threads are gone: the pool notices by the process id and makes new ones.
+//!
+//! # The argument for the unsafe code of this file
+//! *Jobs.* A job lives on the stack of `run`, which publishes a pointer to it under the lock `state`. A worker joins
+//! only under that lock, while the pointer is there, and counts itself in `active`; `run` takes the pointer back under
+//! the lock, so nobody joins after that, and waits until `active` is zero. The decrement is a worker's last access
+//! to the job. So every access happens while `run` has not returned, and what the job borrows is alive. The function
+//! is `Sync`, so calling it from several threads at once is allowed.
+//!
+//! *Parts.* `chunks`, `tiles` and `rows` give each task a part of one `&mut [T]`. Which elements a part has follows
+//! from the task index by arithmetic that keeps parts of different tasks apart (shown at each); every index is claimed
+//! once a job. So no two references to one element exist.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+/// Rounds that a worker looks for the next job before it sleeps; some twenty microseconds.
+const SPIN: usize = 4000;
+
+/// A fixed set of threads. See the module head.
+#[derive(Debug)]
+pub struct ThreadPool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// One job at a time.
+    occupied: AtomicBool,
+    process: u32,
+    /// The pool of a forked child.
+    forked: OnceLock<Box<ThreadPool>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Counts jobs, so that a spinning worker sees a new one without the lock.
+    epoch: AtomicU64,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    job: Option<JobPointer>,
+    closed: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct JobPointer(*const Job<'static>);
+
+// SAFETY: the job is `Sync` (its function is), and is only reached as the module head says.
+unsafe impl Send for JobPointer {}
+
+struct Job<'f> {
+    call: &'f (dyn Fn(usize) + Sync),
+    tasks: usize,
+    next: AtomicUsize,
+    active: AtomicUsize,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Job<'_> {
+    /// Claims and runs tasks until none is left; keeps the first panic.
+    fn work(&self) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let task = self.next.fetch_add(1, Ordering::Relaxed);
+                if task >= self.tasks {
+                    break;
+                }
+                (self.call)(task);
+            }
+        }));
+        if let Err(payload) = outcome {
+            self.next.store(self.tasks, Ordering::Relaxed);
+            lock(&self.panic).get_or_insert(payload);
+        }
+    }
+}
+
+thread_local! {
+    /// Whether this thread is inside a task.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ThreadPool {
+    /// A pool of `threads` threads, the caller of [`ThreadPool::run`] being one. Threads that the system refuses are
+    /// done without.
+    pub fn new(threads: usize) -> ThreadPool {
+        let shared = Arc::new(Shared::default());
+        let workers = (1..threads)
+            .map_while(|_| {
+                let shared = Arc::clone(&shared);
+                std::thread::Builder::new()
+                    .name("refeed-worker".into())
+                    .spawn(move || worker(&shared))
+                    .ok()
+            })
+            .collect();
+        ThreadPool {
+            shared,
+            workers,
+            occupied: AtomicBool::new(false),
+            process: std::process::id(),
+            forked: OnceLock::new(),
+        }
+    }
+
+    /// The pool that sessions share, with as many threads as the process may use.
+    pub fn global() -> &'static ThreadPool {
+        static POOL: OnceLock<ThreadPool> = OnceLock::new();
+        POOL.get_or_init(|| {
+            ThreadPool::new(std::thread::available_parallelism().map_or(1, NonZero::get))
+        })
+    }
+
+    /// Number of threads, the caller included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Calls `task` once for every index below `tasks`, on all threads, and returns when all are done.
+    ///
+    /// # Panics
+    /// When a task does, with its payload; tasks that have not begun are left out then.
+    pub fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
+        if tasks <= 1 || self.workers.is_empty() || INSIDE.get() {
+            (0..tasks).for_each(task);
+            return;
+        }
+        if self.process != std::process::id() {
+            let child = self
+                .forked
+                .get_or_init(|| Box::new(ThreadPool::new(self.threads())));
+            child.run(tasks, task);
+            return;
+        }
+        if self.occupied.swap(true, Ordering::Acquire) {
+            (0..tasks).for_each(task);
+            return;
+        }
+        self.run_shared(tasks, &task);
+    }
+
+    /// [`ThreadPool::run`] for the one caller that set `occupied`.
+    fn run_shared(&self, tasks: usize, call: &(dyn Fn(usize) + Sync)) {
+        let job = Job {
+            call,
+            tasks,
+            next: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
+            panic: Mutex::new(None),
+        };
+        {
+            let mut state = lock(&self.shared.state);
+            state.job = Some(JobPointer(std::ptr::from_ref(&job).cast()));
+            self.shared.epoch.fetch_add(1, Ordering::Release);
+        }
+        self.shared.wake.notify_all();
+        INSIDE.set(true);
+        job.work(); // catches panics, so the job is always taken back below
+        INSIDE.set(false);
+        lock(&self.shared.state).job = None;
+        let mut rounds = 0usize;
+        while job.active.load(Ordering::Acquire) != 0 {
+            rounds += 1;
+            if rounds < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        self.occupied.store(false, Ordering::Release);
+        let panic = lock(&job.panic).take();
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Cuts `out` into chunks of `chunk` elements (the last may be shorter) and calls `task` with the index and
+    /// elements of each; on one thread unless `parallel`.
+    pub fn chunks<T: Send>(
+        &self,
+        out: &mut [T],
+        chunk: usize,
+        parallel: bool,
+        task: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        let chunk = chunk.max(1);
+        if !parallel {
+            out.chunks_mut(chunk)
+                .enumerate()
+                .for_each(|(i, part)| task(i, part));
+            return;
+        }
+        let len = out.len();
+        let base = Base::new(out);
+        self.run(len.div_ceil(chunk), |i| {
+            let start = i * chunk;
+            // SAFETY: chunk `i` is `start..start + chunk`, cut at `len`; chunks of different tasks are disjoint.
+            let part = unsafe { base.part(start, chunk.min(len - start)) };
+            task(i, part);
+        });
+    }
+
+    /// Cuts a row-major output into tiles and calls `task` for each; on one thread unless `parallel`.
+    ///
+    /// # Panics
+    /// When `out` does not have the grid's elements.
+    pub fn tiles<T: Send>(
+        &self,
+        out: &mut [T],
+        grid: Grid,
+        parallel: bool,
+        task: impl Fn(Tile<'_, T>) + Sync,
+    ) {
+        let Grid {
+            batch,
+            rows,
+            cols,
+            tile_rows,
+            tile_cols,
+        } = grid;
+        assert_eq!(Some(out.len()), grid.elements(), "output of a grid");
+        if out.is_empty() {
+            return;
+        }
+        let (tile_rows, tile_cols) = (tile_rows.clamp(1, rows), tile_cols.clamp(1, cols));
+        let (down, across) = (rows.div_ceil(tile_rows), cols.div_ceil(tile_cols));
+        let base = Base::new(out);
+        let one = |index: usize| {
+            let (batch, inside) = (index / (down * across), index % (down * across));
+            let row = inside / across * tile_rows;
+            let col = inside % across * tile_cols;
+            task(Tile {
+                base: &base,
+                batch,
+                row,
+                col,
+                rows: tile_rows.min(rows - row),
+                cols: tile_cols.min(cols - col),
+                grid,
+            });
+        };
+        let tasks = batch * down * across;
+        if parallel {
+            self.run(tasks, one);
+        } else {
+            (0..tasks).for_each(one);
+        }
+    }
+
+    /// Calls `task` for every block of rows of a strided output; on one thread unless `parallel`. The rows of
+    /// `layout`, in row-major order of its outer axes, form lines of `line` rows, and each line is cut into blocks of
+    /// `block` rows. Returns whether it ran: `false` when the rows overlap, reach outside `out`, or do not fill lines.
+    #[must_use]
+    pub fn rows<T: Send>(
+        &self,
+        out: &mut [T],
+        layout: &RowLayout,
+        line: usize,
+        block: usize,
+        parallel: bool,
+        task: impl Fn(Rows<'_, T>) + Sync,
+    ) -> bool {
+        let count = layout.rows();
+        if !layout.fits(out.len()) || !count.is_multiple_of(line.max(1)) {
+            return false;
+        }
+        if count == 0 {
+            return true;
+        }
+        let (line, block) = (line.max(1), block.clamp(1, line.max(1)));
+        let across = line.div_ceil(block);
+        let base = Base::new(out);
+        let one = |index: usize| {
+            let first = index % across * block;
+            task(Rows {
+                base: &base,
+                layout,
+                line: index / across,
+                first,
+                start: index / across * line + first,
+                count: block.min(line - first),
+            });
+        };
+        let tasks = count / line * across;
+        if parallel {
+            self.run(tasks, one);
+        } else {
+            (0..tasks).for_each(one);
+        }
+        true
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return; // a forked child: the threads are not there to be joined
+        }
+        lock(&self.shared.state).closed = true;
+        self.shared.epoch.fetch_add(1, Ordering::Release);
+        self.shared.wake.notify_all();
+        for worker in self.workers.drain(..) {
+            // A worker catches panics of tasks, so joining cannot fail.
+            let _ = worker.join();
+        }
+    }
+}
+
+fn worker(shared: &Shared) {
+    INSIDE.set(true);
+    let mut seen = 0;
+    loop {
+        for _ in 0..SPIN {
+            if shared.epoch.load(Ordering::Acquire) != seen {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let job = {
+            let mut state = lock(&shared.state);
+            loop {
+                if state.closed {
+                    return;
+                }
+                let epoch = shared.epoch.load(Ordering::Acquire);
+                if epoch != seen {
+                    seen = epoch;
+                    break;
+                }
+                state = shared
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            let Some(JobPointer(job)) = state.job else {
+                continue;
+            };
+            // SAFETY: the pointer is there under the lock, so `run_shared` has not returned and will see `active`.
+            let job = unsafe { &*job };
+            job.active.fetch_add(1, Ordering::Relaxed);
+            job
+        };
+        job.work();
+        job.active.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A mutable slice in disguise, that tasks take parts of.
+struct Base<'a, T> {
+    start: *mut T,
+    len: usize,
+    slice: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: tasks get disjoint parts, so sharing it is like sending each part to its thread.
+unsafe impl<T: Send> Sync for Base<'_, T> {}
+
+impl<'a, T> Base<'a, T> {
+    fn new(slice: &'a mut [T]) -> Self {
+        Base {
+            start: slice.as_mut_ptr(),
+            len: slice.len(),
+            slice: PhantomData,
+        }
+    }
+
+    /// # Safety
+    /// No other part that is alive has one of these elements.
+    #[allow(clippy::mut_from_ref)] // the point of the type
+    unsafe fn part(&self, start: usize, count: usize) -> &mut [T] {
+        assert!(
+            start <= self.len && count <= self.len - start,
+            "part of an output"
+        );
+        // SAFETY: in bounds by the assertion, exclusive by the caller.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), count) }
+    }
+}
+
+/// Shape of a row-major output `[batch, rows, cols]` and of its tiles.
+#[derive(Debug, Clone, Copy)]
+pub struct Grid {
+    /// Matrices.
+    pub batch: usize,
+    /// Rows of each.
+    pub rows: usize,
+    /// Columns of each.
+    pub cols: usize,
+    /// Rows of a tile.
+    pub tile_rows: usize,
+    /// Columns of a tile.
+    pub tile_cols: usize,
+}
+
+impl Grid {
+    fn elements(&self) -> Option<usize> {
+        self.batch.checked_mul(self.rows)?.checked_mul(self.cols)
+    }
+}
+
+/// One tile of a row-major output; the only way to its elements.
+pub struct Tile<'a, T> {
+    base: &'a Base<'a, T>,
+    grid: Grid,
+    /// Index of the matrix.
+    pub batch: usize,
+    /// First row of the tile in its matrix.
+    pub row: usize,
+    /// First column.
+    pub col: usize,
+    /// Rows of the tile.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+}
+
+impl<T> Tile<'_, T> {
+    /// The elements of row `i` of the tile.
+    ///
+    /// # Panics
+    /// When the tile has no such row.
+    #[inline]
+    pub fn row(&mut self, i: usize) -> &mut [T] {
+        assert!(i < self.rows, "row of a tile");
+        let start = (self.batch * self.grid.rows + self.row + i) * self.grid.cols + self.col;
+        // SAFETY: tiles of different tasks differ in batch, row range or column range, so their elements do;
+        // within this one, `&mut self` allows one row at a time.
+        unsafe { self.base.part(start, self.cols) }
+    }
+}
+
+/// Where the rows of an output lie: three outer axes with strides in elements, and dense rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowLayout {
+    /// Extents of the outer axes.
+    pub shape: [usize; 3],
+    /// Strides of the outer axes, in elements.
+    pub strides: [usize; 3],
+    /// Elements of a row.
+    pub len: usize,
+}
+
+impl RowLayout {
+    /// Row-major rows; `None` when the extent overflows.
+    pub fn contiguous(shape: [usize; 3], len: usize) -> Option<RowLayout> {
+        let middle = len.checked_mul(shape[2])?;
+        let outer = middle.checked_mul(shape[1])?;
+        outer.checked_mul(shape[0])?;
+        Some(RowLayout {
+            shape,
+            strides: [outer, middle, len],
+            len,
+        })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.shape
+            .iter()
+            .try_fold(1usize, |n, &d| n.checked_mul(d))
+            .unwrap_or(usize::MAX)
+    }
+
+    /// Whether no two rows share an element and all lie below `len`.
+    fn fits(&self, len: usize) -> bool {
+        if self.rows() == 0 || self.len == 0 {
+            return true;
+        }
+        // From the smallest stride up, each axis must step over everything that the axes below it reach.
+        let mut axes = [0, 1, 2];
+        axes.sort_by_key(|&axis| self.strides[axis]);
+        let mut reach = self.len;
+        for axis in axes {
+            if self.shape[axis] == 1 {
+                continue;
+            }
+            if self.strides[axis] < reach {
+                return false;
+            }
+            let Some(span) = self.strides[axis]
+                .checked_mul(self.shape[axis] - 1)
+                .and_then(|span| span.checked_add(reach))
+            else {
+                return false;
+            };
+            reach = span;
+        }
+        reach <= len
+    }
+
+    #[inline]
+    fn offset(&self, row: usize) -> usize {
+        let [_, b, c] = self.shape;
+        let (outer, k) = (row / c, row % c);
+        outer / b * self.strides[0] + outer % b * self.strides[1] + k * self.strides[2]
+    }
+}
+
+/// A block of rows of a strided output; the only way to their elements.
+pub struct Rows<'a, T> {
+    base: &'a Base<'a, T>,
+    layout: &'a RowLayout,
+    /// Index of the line that the block is part of.
+    pub line: usize,
+    /// First row of the block in its line.
+    pub first: usize,
+    start: usize,
+    /// Rows of the block.
+    pub count: usize,
+}
+
+impl<T> Rows<'_, T> {
+    /// The elements of row `i` of the block.
+    ///
+    /// # Panics
+    /// When the block has no such row.
+    #[inline]
+    pub fn row(&mut self, i: usize) -> &mut [T] {
+        assert!(i < self.count, "row of a block");
+        if self.layout.len == 0 {
+            return &mut [];
+        }
+        let start = self.layout.offset(self.start + i);
+        // SAFETY: blocks of different tasks have different row numbers, and `RowLayout::fits` found that rows share
+        // no element; within this one, `&mut self` allows one row at a time.
+        unsafe { self.base.part(start, self.layout.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

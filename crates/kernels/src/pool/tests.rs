@@ -1,0 +1,154 @@
+use super::*;
+
+#[test]
+fn every_task_runs_once() {
+    for threads in [1, 2, 5] {
+        let pool = ThreadPool::new(threads);
+        for tasks in [0, 1, 2, 7, 1000] {
+            let hits: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+            pool.run(tasks, |i| {
+                hits[i].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+        }
+    }
+}
+
+#[test]
+fn many_short_jobs_from_several_threads() {
+    let pool = ThreadPool::new(3);
+    let total = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for round in 0..2000 {
+                    pool.run(1 + round % 5, |_| {
+                        total.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(total.load(Ordering::Relaxed), 3 * 400 * (1 + 2 + 3 + 4 + 5));
+}
+
+#[test]
+fn nested_runs_are_serial_and_complete() {
+    let pool = ThreadPool::new(4);
+    let total = AtomicUsize::new(0);
+    pool.run(6, |_| {
+        let thread = std::thread::current().id();
+        pool.run(5, |_| {
+            assert_eq!(std::thread::current().id(), thread);
+            total.fetch_add(1, Ordering::Relaxed);
+        });
+    });
+    assert_eq!(total.load(Ordering::Relaxed), 30);
+}
+
+#[test]
+fn a_panic_comes_out_in_the_caller_and_the_pool_lives_on() {
+    let pool = ThreadPool::new(3);
+    for bad in 0..9 {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            pool.run(9, |i| assert!(i != bad, "task {i}"));
+        }));
+        let payload = outcome.expect_err("a task panicked");
+        assert_eq!(
+            payload.downcast_ref::<String>().map(String::as_str),
+            Some(format!("task {bad}").as_str())
+        );
+        let count = AtomicUsize::new(0);
+        pool.run(9, |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 9);
+    }
+}
+
+#[test]
+fn chunks_and_tiles_cover_the_output_once() {
+    let pool = ThreadPool::new(2);
+    let mut out = vec![0u32; 23];
+    pool.chunks(&mut out, 5, true, |i, part| {
+        part.iter_mut().for_each(|x| *x += 1 + i as u32);
+    });
+    let want: Vec<u32> = (0..23).map(|i| 1 + i / 5).collect();
+    assert_eq!(out, want);
+
+    let grid = Grid {
+        batch: 2,
+        rows: 5,
+        cols: 7,
+        tile_rows: 2,
+        tile_cols: 3,
+    };
+    let mut out = vec![0usize; 70];
+    pool.tiles(&mut out, grid, true, |mut tile| {
+        for i in 0..tile.rows {
+            let first = (tile.batch * 5 + tile.row + i) * 7 + tile.col;
+            for (j, x) in tile.row(i).iter_mut().enumerate() {
+                *x += first + j;
+            }
+        }
+    });
+    assert_eq!(out, (0..70).collect::<Vec<_>>());
+}
+
+#[test]
+fn strided_rows_cover_only_their_elements() {
+    // [2, 3, 4] rows of 2 in the order [batch, position, head]
+    let pool = ThreadPool::new(2);
+    let layout = RowLayout {
+        shape: [2, 3, 4],
+        strides: [24, 2, 6],
+        len: 2,
+    };
+    let mut out = vec![0usize; 48];
+    let ran = pool.rows(&mut out, &layout, 12, 5, true, |mut rows| {
+        for i in 0..rows.count {
+            let number = rows.line * 12 + rows.first + i;
+            rows.row(i).fill(number + 1);
+        }
+    });
+    assert!(ran);
+    for batch in 0..2 {
+        for head in 0..3 {
+            for position in 0..4 {
+                let at = batch * 24 + position * 6 + head * 2;
+                let number = batch * 12 + head * 4 + position + 1;
+                assert_eq!(out[at..at + 2], [number, number]);
+            }
+        }
+    }
+}
+
+#[test]
+fn overlapping_or_outlying_rows_are_refused() {
+    let pool = ThreadPool::new(1);
+    let refused = |shape, strides, len, have: usize, line| {
+        let layout = RowLayout {
+            shape,
+            strides,
+            len,
+        };
+        !pool.rows(&mut vec![0u8; have], &layout, line, 1, false, |_| {
+            panic!("a refused layout has no task")
+        })
+    };
+    assert!(refused([1, 2, 3], [0, 5, 2], 2, 100, 1)); // head 1 begins inside head 0
+    assert!(refused([1, 2, 3], [0, 6, 2], 2, 11, 1)); // one element short
+    assert!(refused([1, 2, 3], [0, 6, 0], 2, 100, 1)); // all positions the same
+    assert!(refused([1, 2, usize::MAX], [0, 6, 2], 2, 100, 1));
+    assert!(refused([1, 2, 3], [0, 6, 2], 2, 12, 4)); // lines of four do not fill six rows
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_dropped_pool_ends_its_threads() {
+    let pool = ThreadPool::new(3);
+    let shared = Arc::downgrade(&pool.shared);
+    pool.run(8, |_| {});
+    drop(pool);
+    assert!(shared.upgrade().is_none());
+}
