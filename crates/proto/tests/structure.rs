@@ -28,10 +28,7 @@ fn printed(model: &ModelProto) -> u64 {
         "StringStringEntryProto" => size_of::<StringStringEntryProto>(),
         _ => 0,
     };
-    words
-        .by_ref()
-        .for_each(|word| total += 4 * size(word) as u64);
-    total
+    words.map(|word| 4 * size(word) as u64).sum()
 }
 
 fn sample() -> ModelProto {
