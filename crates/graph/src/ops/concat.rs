@@ -1,0 +1,71 @@
+//! `Concat`.
+
+use super::layout::axis_of;
+use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::types::Dim;
+
+fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let count = cx.input_count();
+    let dtype = cx.same_dtype(0..count)?;
+    let axis = match cx.opset {
+        ..4 => cx.attributes.int_or("axis", 1)?,
+        _ => cx.attributes.required_int("axis")?,
+    };
+    let Some(rank) = (0..count).find_map(|index| Some(cx.shape(index)?.len())) else {
+        cx.set(0, dtype, None);
+        return Ok(());
+    };
+    let axis = axis_of(axis, rank)?;
+    let mut out = vec![Dim::Unknown; rank];
+    let mut total = Some(0usize);
+    for index in 0..count {
+        let Some(shape) = cx.shape(index) else {
+            total = None;
+            continue;
+        };
+        if shape.len() != rank {
+            return Err(InferError::Shape(format!(
+                "input {index} has {} axes, others {rank}",
+                shape.len()
+            )));
+        }
+        for (at, dim) in shape.iter().enumerate() {
+            if at == axis {
+                total = total
+                    .zip(dim.known())
+                    .and_then(|(sum, n)| sum.checked_add(n));
+                continue;
+            }
+            match (&out[at], dim) {
+                (Dim::Known(a), Dim::Known(b)) if a != b => {
+                    return Err(InferError::Shape(format!(
+                        "axis {at} of input {index} is {b}, of others {a}"
+                    )));
+                }
+                (Dim::Unknown, dim) | (Dim::Symbol(_), dim @ Dim::Known(_)) => {
+                    out[at] = dim.clone()
+                }
+                _ => {}
+            }
+        }
+    }
+    out[axis] = match (total, count) {
+        (Some(n), _) => Dim::Known(n),
+        (None, 1) => cx
+            .shape(0)
+            .map_or(Dim::Unknown, |shape| shape[axis].clone()),
+        _ => Dim::Unknown,
+    };
+    cx.set(0, dtype, Some(out));
+    Ok(())
+}
+
+pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
+    domain: "",
+    op_type: "Concat",
+    since: &[1, 4, 11, 13],
+    inputs: Arity::at_least(1),
+    outputs: Arity::exactly(1),
+    attributes: &["axis"],
+    infer: concat,
+}];

@@ -1,0 +1,721 @@
+//! Operators that give the same elements another layout: mostly views, seldom copies.
+//!
+//! The shape arithmetic stands here once; the kernels of the runtime crate call it with the same numbers.
+
+use crate::schema::{
+    Arity, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
+};
+use crate::types::Dim;
+use refeed_values::layout::Dims;
+
+fn shape_error(text: String) -> InferError {
+    InferError::Shape(text)
+}
+
+/// The axis as an index below `rank`.
+///
+/// # Errors
+/// When it is outside `-rank..rank`.
+pub fn axis_of(axis: i64, rank: usize) -> Result<usize, InferError> {
+    normalize_axis(axis, rank).ok_or_else(|| {
+        shape_error(format!(
+            "axis: expected a value in [-{rank}, {rank}), got {axis}"
+        ))
+    })
+}
+
+/// Several axes as indices below `rank`, in the order given.
+///
+/// # Errors
+/// When one is out of range or given twice.
+pub fn axes_of(axes: &[i64], rank: usize) -> Result<Dims, InferError> {
+    let mut out = Dims::new();
+    for &axis in axes {
+        let axis = axis_of(axis, rank)?;
+        if out.contains(&axis) {
+            return Err(shape_error(format!("axis {axis} is given twice")));
+        }
+        out.push(axis);
+    }
+    Ok(out)
+}
+
+/// Axis order of `Transpose`: the attribute, or the reverse order.
+///
+/// # Errors
+/// When `perm` is not a permutation of the axes.
+pub fn transpose_order(perm: Option<&[i64]>, rank: usize) -> Result<Dims, InferError> {
+    let Some(perm) = perm else {
+        return Ok((0..rank).rev().collect());
+    };
+    if perm.len() != rank {
+        return Err(shape_error(format!(
+            "perm: expected {rank} axes, got {}",
+            perm.len()
+        )));
+    }
+    axes_of(perm, rank)
+}
+
+/// The shape that `Reshape` gives: 0 copies the input's dimension unless `allow_zero`, one -1 takes what is left.
+///
+/// # Errors
+/// When the element counts cannot agree, a number is below -1, or more than one is -1.
+pub fn reshape_shape(
+    input: &[usize],
+    wanted: &[i64],
+    allow_zero: bool,
+) -> Result<Dims, InferError> {
+    let refuse = || shape_error(format!("cannot reshape {input:?} to {wanted:?}"));
+    let mut out = Dims::with_capacity(wanted.len());
+    let mut free = None;
+    for (axis, &dim) in wanted.iter().enumerate() {
+        out.push(match dim {
+            0 if !allow_zero => *input.get(axis).ok_or_else(refuse)?,
+            -1 if free.is_none() => {
+                free = Some(axis);
+                1
+            }
+            _ => usize::try_from(dim).map_err(|_| refuse())?,
+        });
+    }
+    let elements = count(input).ok_or_else(refuse)?;
+    let rest = count(&out).ok_or_else(refuse)?;
+    if let Some(axis) = free {
+        // Beside a 0 every number would fit: refused, as NumPy does.
+        if rest == 0 || elements % rest != 0 {
+            return Err(refuse());
+        }
+        out[axis] = elements / rest;
+        return Ok(out);
+    }
+    if rest == elements {
+        Ok(out)
+    } else {
+        Err(refuse())
+    }
+}
+
+/// The number of elements, when it fits.
+fn count(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape
+        .iter()
+        .try_fold(1usize, |product, &dim| product.checked_mul(dim))
+}
+
+/// The positions that `Slice` takes of one axis of extent `dim`: first position and count.
+///
+/// # Errors
+/// When `step` is 0.
+pub fn slice_range(
+    dim: usize,
+    start: i64,
+    end: i64,
+    step: i64,
+) -> Result<(usize, usize), InferError> {
+    if step == 0 {
+        return Err(shape_error(
+            "steps: expected a number other than 0, got 0".to_string(),
+        ));
+    }
+    // Extents are at most `isize::MAX`; the wide type keeps sums of extreme numbers exact.
+    let extent = dim as i128;
+    let from_end = |at: i64| {
+        if at < 0 {
+            i128::from(at) + extent
+        } else {
+            i128::from(at)
+        }
+    };
+    let step = i128::from(step);
+    let (low, high) = if step > 0 {
+        (0, extent)
+    } else {
+        (-1, extent - 1)
+    };
+    let (start, end) = (
+        from_end(start).clamp(low, high),
+        from_end(end).clamp(low, high),
+    );
+    let span = if step > 0 { end - start } else { start - end };
+    if span <= 0 {
+        return Ok((0, 0));
+    }
+    let count = (span + step.abs() - 1) / step.abs();
+    Ok((start as usize, count as usize))
+}
+
+/// The extents that `Split` gives along an axis of extent `dim`.
+///
+/// # Errors
+/// When the sizes do not add up, one is negative, or `dim` is not cut evenly where the operator's version asks for it.
+pub fn split_sizes(
+    dim: usize,
+    sizes: Option<&[i64]>,
+    outputs: usize,
+    uneven: bool,
+) -> Result<Dims, InferError> {
+    let Some(sizes) = sizes else {
+        if outputs == 0 {
+            return Err(shape_error(
+                "split: expected at least one output".to_string(),
+            ));
+        }
+        if !dim.is_multiple_of(outputs) && !uneven {
+            return Err(shape_error(format!(
+                "an axis of {dim} cannot be split into {outputs} equal parts"
+            )));
+        }
+        let part = dim.div_ceil(outputs);
+        return Ok((0..outputs)
+            .map(|i| dim.saturating_sub(i * part).min(part))
+            .collect());
+    };
+    if sizes.len() != outputs {
+        return Err(shape_error(format!(
+            "split: expected {outputs} sizes, got {}",
+            sizes.len()
+        )));
+    }
+    let out: Option<Dims> = sizes
+        .iter()
+        .map(|&size| usize::try_from(size).ok())
+        .collect();
+    let total = out
+        .as_ref()
+        .and_then(|o| o.iter().try_fold(0usize, |sum, &n| sum.checked_add(n)));
+    match (out, total) {
+        (Some(out), Some(total)) if total == dim => Ok(out),
+        _ => Err(shape_error(format!(
+            "split: expected sizes that add up to {dim}, got {sizes:?}"
+        ))),
+    }
+}
+
+fn transpose(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let perm = cx.attributes.ints("perm")?;
+    let mut out = None;
+    if let Some(shape) = cx.shape(0) {
+        let order = transpose_order(perm, shape.len())?;
+        out = Some(order.iter().map(|&axis| shape[axis].clone()).collect());
+    }
+    cx.set(0, cx.dtype(0), out);
+    Ok(())
+}
+
+/// The product of dimensions as one dimension.
+pub(super) fn product(dims: &[Dim]) -> Dim {
+    if dims.contains(&Dim::Known(0)) {
+        return Dim::Known(0);
+    }
+    let mut open = dims
+        .iter()
+        .filter(|dim| **dim != Dim::Known(1) && dim.known().is_none());
+    let known: Option<usize> = dims
+        .iter()
+        .filter_map(Dim::known)
+        .try_fold(1usize, |product, n| product.checked_mul(n));
+    match (open.next(), open.next(), known) {
+        (None, _, Some(n)) => Dim::Known(n),
+        (Some(dim), None, Some(1)) => dim.clone(),
+        _ => Dim::Unknown,
+    }
+}
+
+fn reshape(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let allow_zero = cx.attributes.flag("allowzero", false)?;
+    let dtype = cx.dtype(0);
+    let Some(wanted) = cx.constant_ints(1) else {
+        // Only the rank is known, from the length of the shape input.
+        let rank = match cx.shape(1) {
+            Some([Dim::Known(rank)]) if *rank <= 64 => Some(*rank),
+            _ => None,
+        };
+        cx.set(0, dtype, rank.map(|rank| vec![Dim::Unknown; rank]));
+        return Ok(());
+    };
+    let input = cx.shape(0);
+    if let Some(known) = input.and_then(all_known) {
+        let out = reshape_shape(&known, &wanted, allow_zero)?;
+        cx.set(0, dtype, Some(known_dims(&out)));
+        return Ok(());
+    }
+    let mut out = Vec::with_capacity(wanted.len());
+    let mut free = None;
+    for (axis, &dim) in wanted.iter().enumerate() {
+        out.push(match dim {
+            0 if !allow_zero => match input {
+                None => Dim::Unknown,
+                Some(input) => input.get(axis).cloned().ok_or_else(|| {
+                    shape_error(format!(
+                        "shape: entry {axis} is 0, but the input has {} axes",
+                        input.len()
+                    ))
+                })?,
+            },
+            -1 if free.is_none() => {
+                free = Some(axis);
+                Dim::Unknown
+            }
+            _ => Dim::Known(usize::try_from(dim).map_err(|_| {
+                shape_error(format!(
+                    "shape: expected at most one -1 and no other negative number, got {wanted:?}"
+                ))
+            })?),
+        });
+    }
+    if let (Some(axis), Some(input)) = (free, input) {
+        out[axis] = left_over(input, &out, axis);
+    }
+    cx.set(0, dtype, Some(out));
+    Ok(())
+}
+
+/// What -1 stands for: the input's dimensions after those that both sides share are struck out.
+fn left_over(input: &[Dim], out: &[Dim], free: usize) -> Dim {
+    let mut rest: Vec<Dim> = input.to_vec();
+    let mut divisor = 1usize;
+    for (axis, dim) in out.iter().enumerate() {
+        if axis == free {
+            continue;
+        }
+        match dim {
+            Dim::Known(0) | Dim::Unknown => return Dim::Unknown,
+            dim => match (rest.iter().position(|other| other == dim), dim) {
+                (Some(at), _) => drop(rest.remove(at)),
+                (None, Dim::Known(n)) => match divisor.checked_mul(*n) {
+                    Some(product) => divisor = product,
+                    None => return Dim::Unknown,
+                },
+                (None, _) => return Dim::Unknown,
+            },
+        }
+    }
+    match product(&rest) {
+        Dim::Known(n) if n % divisor == 0 => Dim::Known(n / divisor),
+        dim if divisor == 1 => dim,
+        _ => Dim::Unknown,
+    }
+}
+
+fn flatten(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let axis = cx.attributes.int_or("axis", 1)?;
+    let out = match cx.shape(0) {
+        Some(shape) => {
+            let at = flatten_axis(axis, shape.len())?;
+            vec![product(&shape[..at]), product(&shape[at..])]
+        }
+        None => vec![Dim::Unknown; 2],
+    };
+    cx.set(0, cx.dtype(0), Some(out));
+    Ok(())
+}
+
+/// The axis of `Flatten`, which may equal the rank.
+///
+/// # Errors
+/// When it is outside `-rank..=rank`.
+pub fn flatten_axis(axis: i64, rank: usize) -> Result<usize, InferError> {
+    if usize::try_from(axis) == Ok(rank) {
+        Ok(rank)
+    } else {
+        axis_of(axis, rank)
+    }
+}
+
+/// Axes of `Squeeze`, `Unsqueeze`, `Slice` and others: an attribute in old versions, an input since.
+/// The outer `None` means that they are given but not known yet, the inner one that they are not given.
+fn given_axes(
+    cx: &Inference<'_>,
+    input: usize,
+    as_input: i64,
+) -> Result<Option<Option<Vec<i64>>>, InferError> {
+    if cx.opset < as_input {
+        return Ok(Some(cx.attributes.ints("axes")?.map(<[i64]>::to_vec)));
+    }
+    if !cx.has(input) {
+        return Ok(Some(None));
+    }
+    Ok(cx.constant_ints(input).map(Some))
+}
+
+fn squeeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let axes = given_axes(cx, 1, 13)?;
+    let mut out = None;
+    if let (Some(shape), Some(axes)) = (cx.shape(0), axes) {
+        out = match axes {
+            Some(axes) => {
+                let axes = axes_of(&axes, shape.len())?;
+                if let Some(axis) = axes
+                    .iter()
+                    .find(|&&axis| shape[axis].known().is_some_and(|n| n != 1))
+                {
+                    return Err(shape_error(format!(
+                        "axis {axis} of extent {} cannot be squeezed",
+                        shape[*axis]
+                    )));
+                }
+                Some(without(shape, &axes))
+            }
+            None => all_known(shape)
+                .map(|known| known_dims(&known.into_iter().filter(|&n| n != 1).collect::<Dims>())),
+        };
+    }
+    cx.set(0, cx.dtype(0), out);
+    Ok(())
+}
+
+fn without(shape: &[Dim], axes: &[usize]) -> Vec<Dim> {
+    let kept = shape
+        .iter()
+        .enumerate()
+        .filter(|(axis, _)| !axes.contains(axis));
+    kept.map(|(_, dim)| dim.clone()).collect()
+}
+
+fn unsqueeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let axes = given_axes(cx, 1, 13)?;
+    let mut out = None;
+    if let (Some(shape), Some(axes)) = (cx.shape(0), axes) {
+        let mut axes = axes_of(&axes.unwrap_or_default(), shape.len() + axes_len(cx)?)?;
+        axes.sort_unstable();
+        let mut dims = shape.to_vec();
+        for axis in axes {
+            dims.insert(axis, Dim::Known(1));
+        }
+        out = Some(dims);
+    }
+    cx.set(0, cx.dtype(0), out);
+    Ok(())
+}
+
+fn axes_len(cx: &Inference<'_>) -> Result<usize, InferError> {
+    Ok(given_axes(cx, 1, 13)?
+        .flatten()
+        .map_or(0, |axes| axes.len()))
+}
+
+fn expand(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.dtype(0);
+    let wanted: Option<Vec<Dim>> = match cx.constant_ints(1) {
+        Some(numbers) => {
+            let dims: Result<Vec<Dim>, _> = numbers
+                .iter()
+                .map(|&n| usize::try_from(n).map(Dim::Known))
+                .collect();
+            Some(dims.map_err(|_| {
+                shape_error(format!(
+                    "shape: expected numbers of at least 0, got {numbers:?}"
+                ))
+            })?)
+        }
+        None => match cx.shape(1) {
+            Some([Dim::Known(rank)]) if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
+            _ => None,
+        },
+    };
+    let out = match (cx.shape(0), wanted) {
+        (Some(input), Some(wanted)) => Some(broadcast_two(input, &wanted)?),
+        _ => None,
+    };
+    cx.set(0, dtype, out);
+    Ok(())
+}
+
+fn broadcast_two(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, InferError> {
+    let rank = a.len().max(b.len());
+    let one = Dim::Known(1);
+    let at = |shape: &[Dim], axis: usize| match (axis + shape.len()).checked_sub(rank) {
+        Some(own) => shape[own].clone(),
+        None => one.clone(),
+    };
+    (0..rank)
+        .map(|axis| match (at(a, axis), at(b, axis)) {
+            (x, y) if x == y => Ok(x),
+            (Dim::Known(1), other) | (other, Dim::Known(1)) => Ok(other),
+            (Dim::Known(x), Dim::Known(y)) => Err(shape_error(format!(
+                "axis {axis}: {x} does not broadcast with {y}"
+            ))),
+            (Dim::Known(n), _) | (_, Dim::Known(n)) => Ok(Dim::Known(n)),
+            _ => Ok(Dim::Unknown),
+        })
+        .collect()
+}
+
+fn slice(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.dtype(0);
+    let old = cx.opset < 10;
+    let (starts, ends, steps) = if old {
+        let starts = cx.attributes.ints("starts")?.map(<[i64]>::to_vec);
+        (
+            starts,
+            cx.attributes.ints("ends")?.map(<[i64]>::to_vec),
+            None,
+        )
+    } else {
+        (
+            cx.constant_ints(1),
+            cx.constant_ints(2),
+            cx.constant_ints(4),
+        )
+    };
+    let axes = given_axes(cx, 3, 10)?;
+    let Some(shape) = cx.shape(0) else {
+        cx.set(0, dtype, None);
+        return Ok(());
+    };
+    let mut out = shape.to_vec();
+    let count = starts.as_ref().map(Vec::len).or_else(|| match cx.shape(1) {
+        Some([Dim::Known(count)]) => Some(*count),
+        _ => None,
+    });
+    let axes = match axes {
+        Some(Some(axes)) => Some(axes_of(&axes, shape.len())?),
+        Some(None) => match count {
+            Some(count) if count <= shape.len() => Some((0..count).collect()),
+            Some(count) => {
+                return Err(shape_error(format!(
+                    "starts: {count} numbers for {} axes",
+                    shape.len()
+                )));
+            }
+            None => None,
+        },
+        None => None,
+    };
+    let Some(axes) = axes else {
+        cx.set(0, dtype, Some(vec![Dim::Unknown; out.len()]));
+        return Ok(());
+    };
+    let steps_known = steps.is_some() || !cx.has(4);
+    for (i, &axis) in axes.iter().enumerate() {
+        let bounds = starts.as_ref().zip(ends.as_ref()).filter(|_| steps_known);
+        let step = steps
+            .as_ref()
+            .map_or(Some(1), |steps| steps.get(i).copied());
+        let numbers =
+            bounds.and_then(|(starts, ends)| Some((*starts.get(i)?, *ends.get(i)?, step?)));
+        out[axis] = match (numbers, shape[axis].known()) {
+            (Some((start, end, step)), Some(dim)) => {
+                Dim::Known(slice_range(dim, start, end, step)?.1)
+            }
+            // The whole axis, however long.
+            (Some((0, i64::MAX, 1)), None) => shape[axis].clone(),
+            _ => Dim::Unknown,
+        };
+    }
+    cx.set(0, dtype, Some(out));
+    Ok(())
+}
+
+fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.dtype(0);
+    let axis = cx.attributes.int_or("axis", 0)?;
+    let outputs = cx.output_count();
+    let given = cx.opset >= 13 && cx.has(1);
+    let sizes = match cx.opset {
+        ..13 => cx.attributes.ints("split")?.map(<[i64]>::to_vec),
+        _ => cx.constant_ints(1),
+    };
+    let Some(shape) = cx.shape(0) else {
+        for index in 0..outputs {
+            cx.set(index, dtype, None);
+        }
+        return Ok(());
+    };
+    let axis = axis_of(axis, shape.len())?;
+    let parts = match (shape[axis].known(), &sizes) {
+        (Some(dim), Some(sizes)) => Some(split_sizes(dim, Some(sizes), outputs, false)?),
+        (Some(dim), None) if !given => Some(split_sizes(dim, None, outputs, cx.opset >= 18)?),
+        (None, Some(sizes)) => sizes
+            .iter()
+            .map(|&size| usize::try_from(size).ok())
+            .collect(),
+        _ => None,
+    };
+    for index in 0..outputs {
+        let mut dims = shape.to_vec();
+        dims[axis] = parts
+            .as_ref()
+            .and_then(|parts| parts.get(index))
+            .map_or(Dim::Unknown, |&n| Dim::Known(n));
+        cx.set(index, dtype, Some(dims));
+    }
+    Ok(())
+}
+
+const fn op(
+    op_type: &'static str,
+    since: &'static [i64],
+    inputs: Arity,
+    outputs: Arity,
+    attributes: &'static [&'static str],
+    infer: crate::schema::InferFn,
+) -> OpSchema {
+    OpSchema {
+        domain: "",
+        op_type,
+        since,
+        inputs,
+        outputs,
+        attributes,
+        infer,
+    }
+}
+
+const ONE: Arity = Arity::exactly(1);
+const TWO: Arity = Arity::exactly(2);
+const RECENT: &[i64] = &[1, 13, 21, 23, 24, 25];
+
+pub(super) const SCHEMAS: &[OpSchema] = &[
+    op("Transpose", RECENT, ONE, ONE, &["perm"], transpose),
+    op(
+        "Reshape",
+        &[5, 13, 14, 19, 21, 23, 24, 25],
+        TWO,
+        ONE,
+        &["allowzero"],
+        reshape,
+    ),
+    op(
+        "Flatten",
+        &[1, 9, 11, 13, 21, 23, 24, 25],
+        ONE,
+        ONE,
+        &["axis"],
+        flatten,
+    ),
+    op(
+        "Squeeze",
+        &[1, 11, 13, 21, 23, 24, 25],
+        Arity::between(1, 2),
+        ONE,
+        &["axes"],
+        squeeze,
+    ),
+    op(
+        "Unsqueeze",
+        &[1, 11, 13, 21, 23, 24, 25],
+        Arity::between(1, 2),
+        ONE,
+        &["axes"],
+        unsqueeze,
+    ),
+    op("Expand", &[8, 13], TWO, ONE, &[], expand),
+    op(
+        "Slice",
+        &[1, 10, 11, 13],
+        Arity::between(1, 5),
+        ONE,
+        &["starts", "ends", "axes"],
+        slice,
+    ),
+    op(
+        "Split",
+        &[2, 11, 13, 18],
+        Arity::between(1, 2),
+        Arity::at_least(1),
+        &["axis", "split", "num_outputs"],
+        split,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reshape_follows_zero_and_minus_one() {
+        for (input, wanted, zero, expected) in [
+            (&[2, 3, 4][..], &[0, -1][..], false, Some(&[2, 12][..])),
+            (&[2, 3, 4], &[4, 0, 2], false, Some(&[4, 3, 2])),
+            (&[2, 3, 4], &[-1, -1], false, None),
+            (&[2, 3, 4], &[5, -1], false, None),
+            (&[2, 3, 4], &[2, 3, 4, 0], false, None),
+            (&[0, 3], &[3, 0], true, Some(&[3, 0])),
+            (&[0, 3], &[0, -1], false, None),
+            (&[0, 3], &[-1, 0], true, None),
+            (&[0, 3], &[-1, 5], false, Some(&[0, 5])),
+            (&[2], &[i64::MIN], false, None),
+            (&[2], &[i64::MAX, i64::MAX], false, None),
+            (&[1 << 40, 1 << 40], &[-1], false, None),
+            (&[], &[], false, Some(&[])),
+            (&[1], &[-1], false, Some(&[1])),
+        ] {
+            let got = reshape_shape(input, wanted, zero).ok();
+            assert_eq!(got.as_deref(), expected, "{input:?} {wanted:?} {zero}");
+        }
+    }
+
+    /// The positions as the operator page of `Slice` describes them, by plain walking.
+    fn walked(dim: usize, start: i64, end: i64, step: i64) -> Vec<i64> {
+        let n = dim as i64;
+        let shift = |at: i64| if at < 0 { at.saturating_add(n) } else { at };
+        let (start, end) = (shift(start), shift(end));
+        let mut out = Vec::new();
+        if step > 0 {
+            let (mut at, end) = (start.clamp(0, n), end.clamp(0, n));
+            while at < end {
+                out.push(at);
+                at = at.saturating_add(step);
+            }
+        } else {
+            let (mut at, end) = (start.clamp(-1, n - 1), end.clamp(-1, n - 1));
+            while at > end {
+                out.push(at);
+                at = at.saturating_add(step);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn slice_ranges_agree_with_walking() {
+        let edges = [i64::MIN, -8, -6, -5, -1, 0, 1, 3, 4, 5, 7, i64::MAX];
+        for dim in [0, 1, 5] {
+            for start in edges {
+                for end in edges {
+                    for step in [i64::MIN, -7, -2, -1, 1, 2, 7, i64::MAX] {
+                        let want = walked(dim, start, end, step);
+                        let (first, count) = slice_range(dim, start, end, step).unwrap();
+                        assert_eq!(count, want.len(), "{dim} {start} {end} {step}");
+                        if count > 0 {
+                            assert_eq!(first as i64, want[0], "{dim} {start} {end} {step}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(slice_range(3, 0, 3, 0).is_err());
+    }
+
+    #[test]
+    fn splits_add_up() {
+        assert_eq!(split_sizes(7, None, 3, true).unwrap()[..], [3, 3, 1]);
+        assert_eq!(split_sizes(2, None, 4, true).unwrap()[..], [1, 1, 0, 0]);
+        assert!(split_sizes(7, None, 3, false).is_err());
+        assert_eq!(
+            split_sizes(7, Some(&[0, 5, 2]), 3, false).unwrap()[..],
+            [0, 5, 2]
+        );
+        assert!(split_sizes(7, Some(&[8, -1]), 2, false).is_err());
+        assert!(split_sizes(7, Some(&[i64::MAX, i64::MAX, 9]), 3, false).is_err());
+        assert!(split_sizes(7, None, 0, true).is_err());
+    }
+
+    #[test]
+    fn a_free_dimension_keeps_its_symbol() {
+        let symbol = |name: &str| Dim::Symbol(name.into());
+        let input = [symbol("batch"), symbol("length"), Dim::Known(12)];
+        let out = [symbol("batch"), Dim::Unknown, Dim::Known(3), Dim::Known(4)];
+        assert_eq!(left_over(&input, &out, 1), Dim::Unknown);
+        let out = [symbol("batch"), Dim::Unknown, Dim::Known(12)];
+        assert_eq!(left_over(&input, &out, 1), symbol("length"));
+        let input = [Dim::Known(2), Dim::Known(6), Dim::Known(5)];
+        let out = [Dim::Known(4), Dim::Unknown];
+        assert_eq!(left_over(&input, &out, 1), Dim::Known(15));
+    }
+}

@@ -1,0 +1,269 @@
+//! Operators that copy elements to other places without computing on them (scatters may combine).
+
+use super::layout::{axes_of, axis_of};
+use crate::attributes::AttributeError;
+use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema};
+use crate::types::Dim;
+
+/// How `Pad` fills what it adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PadMode {
+    /// One value.
+    Constant,
+    /// Mirrored at the first and last position, which are not repeated.
+    Reflect,
+    /// The nearest position.
+    Edge,
+    /// As on a ring.
+    Wrap,
+}
+
+impl PadMode {
+    /// Reads the attribute `mode`.
+    ///
+    /// # Errors
+    /// When it names no mode.
+    pub fn from_name(name: Option<&str>) -> Result<PadMode, AttributeError> {
+        match name {
+            None | Some("constant") => Ok(PadMode::Constant),
+            Some("reflect") => Ok(PadMode::Reflect),
+            Some("edge") => Ok(PadMode::Edge),
+            Some("wrap") => Ok(PadMode::Wrap),
+            Some(other) => Err(AttributeError::Value {
+                name: "mode",
+                expected: "constant, reflect, edge or wrap",
+                got: other.to_string(),
+            }),
+        }
+    }
+}
+
+/// Pads of every axis (before, after; negative ones cut), from the operator's list and its `axes`.
+///
+/// # Errors
+/// When the list does not have two numbers an axis, or an axis is out of range or given twice.
+pub fn pad_widths(
+    pads: &[i64],
+    axes: Option<&[i64]>,
+    rank: usize,
+) -> Result<Vec<(i64, i64)>, InferError> {
+    let axes = match axes {
+        Some(axes) => axes_of(axes, rank)?,
+        None => (0..rank).collect(),
+    };
+    if pads.len() != 2 * axes.len() {
+        let (got, want) = (pads.len(), 2 * axes.len());
+        return Err(InferError::Shape(format!(
+            "pads: expected {want} numbers, got {got}"
+        )));
+    }
+    let mut out = vec![(0, 0); rank];
+    for (i, &axis) in axes.iter().enumerate() {
+        out[axis] = (pads[i], pads[axes.len() + i]);
+    }
+    Ok(out)
+}
+
+/// Extent of an axis after padding.
+///
+/// # Errors
+/// When more is cut than there is, or the extent does not fit.
+pub fn padded_extent(dim: usize, before: i64, after: i64) -> Result<usize, InferError> {
+    let total = dim as i128 + i128::from(before) + i128::from(after);
+    usize::try_from(total)
+        .ok()
+        .filter(|&n| isize::try_from(n).is_ok())
+        .ok_or_else(|| {
+            InferError::Shape(format!(
+                "pads: an axis of {dim} cannot be padded by {before} and {after}"
+            ))
+        })
+}
+
+fn pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    PadMode::from_name(cx.attributes.string("mode")?)?;
+    let pads = match cx.opset {
+        ..=1 => cx.attributes.ints("paddings")?.map(<[i64]>::to_vec),
+        2..=10 => cx.attributes.ints("pads")?.map(<[i64]>::to_vec),
+        _ => cx.constant_ints(1),
+    };
+    let axes = if cx.has(3) {
+        cx.constant_ints(3).map(Some)
+    } else {
+        Some(None)
+    };
+    let mut out = cx.shape(0).map(|shape| vec![Dim::Unknown; shape.len()]);
+    if let (Some(shape), Some(pads), Some(axes)) = (cx.shape(0), pads, axes) {
+        let widths = pad_widths(&pads, axes.as_deref(), shape.len())?;
+        let dims: Result<Vec<Dim>, InferError> = shape
+            .iter()
+            .zip(widths)
+            .map(|(dim, (before, after))| match dim {
+                dim if (before, after) == (0, 0) => Ok(dim.clone()),
+                Dim::Known(n) => padded_extent(*n, before, after).map(Dim::Known),
+                _ => Ok(Dim::Unknown),
+            })
+            .collect();
+        out = Some(dims?);
+    }
+    let dtype = cx.dtype(0);
+    cx.set(0, dtype, out);
+    Ok(())
+}
+
+fn trilu(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    if let Some(rank) = cx.shape(0).map(<[Dim]>::len)
+        && rank < 2
+    {
+        return Err(InferError::Shape(format!(
+            "input 0: expected at least 2 axes, got {rank}"
+        )));
+    }
+    cx.same_as_input();
+    Ok(())
+}
+
+fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.dtype(0);
+    let out =
+        match (cx.shape(0), cx.constant_ints(1)) {
+            (Some(shape), Some(repeats)) => {
+                if repeats.len() != shape.len() {
+                    let (got, want) = (repeats.len(), shape.len());
+                    return Err(InferError::Shape(format!(
+                        "repeats: expected {want} numbers, got {got}"
+                    )));
+                }
+                let tiled = shape.iter().zip(&repeats).map(|(dim, &n)| {
+                    match (dim, usize::try_from(n).ok()) {
+                        (dim, Some(1)) => dim.clone(),
+                        (Dim::Known(dim), Some(n)) => {
+                            dim.checked_mul(n).map_or(Dim::Unknown, Dim::Known)
+                        }
+                        _ => Dim::Unknown,
+                    }
+                });
+                Some(tiled.collect())
+            }
+            (Some(shape), None) => Some(vec![Dim::Unknown; shape.len()]),
+            _ => None,
+        };
+    cx.set(0, dtype, out);
+    Ok(())
+}
+
+/// Output as input 0; `updates` (input 2) has its element type.
+fn scatter(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.same_dtype([0, 2])?;
+    cx.same_as_input();
+    Ok(())
+}
+
+fn scatter_elements(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let axis = cx.attributes.int_or("axis", 0)?;
+    if let Some(shape) = cx.shape(0) {
+        axis_of(axis, shape.len())?;
+    }
+    scatter(cx)
+}
+
+fn tensor_scatter(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let axis = cx.attributes.int_or("axis", -2)?;
+    cx.same_dtype([0, 1])?;
+    if let Some(shape) = cx.shape(0)
+        && axis_of(axis, shape.len())? == 0
+    {
+        return Err(InferError::Shape(
+            "axis: expected another axis than the batch axis 0".to_string(),
+        ));
+    }
+    cx.same_as_input();
+    Ok(())
+}
+
+const fn op(
+    op_type: &'static str,
+    since: &'static [i64],
+    inputs: Arity,
+    attributes: &'static [&'static str],
+    infer: InferFn,
+) -> OpSchema {
+    OpSchema {
+        domain: "",
+        op_type,
+        since,
+        inputs,
+        outputs: Arity::exactly(1),
+        attributes,
+        infer,
+    }
+}
+
+pub(super) const SCHEMAS: &[OpSchema] = &[
+    op(
+        "Pad",
+        &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25],
+        Arity::between(1, 4),
+        &["mode", "pads", "paddings", "value"],
+        pad,
+    ),
+    op("Trilu", &[14], Arity::between(1, 2), &["upper"], trilu),
+    op("Tile", &[6, 13], Arity::exactly(2), &[], tile),
+    op(
+        "ScatterND",
+        &[11, 13, 16, 18],
+        Arity::exactly(3),
+        &["reduction"],
+        scatter,
+    ),
+    op(
+        "ScatterElements",
+        &[11, 13, 16, 18],
+        Arity::exactly(3),
+        &["axis", "reduction"],
+        scatter_elements,
+    ),
+    op(
+        "Scatter",
+        &[9, 11],
+        Arity::exactly(3),
+        &["axis"],
+        scatter_elements,
+    ),
+    op(
+        "TensorScatter",
+        &[24],
+        Arity::between(2, 3),
+        &["axis", "mode"],
+        tensor_scatter,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pads_belong_to_their_axes() {
+        assert_eq!(
+            pad_widths(&[1, 2, 3, 4], None, 2).unwrap(),
+            [(1, 3), (2, 4)]
+        );
+        assert_eq!(
+            pad_widths(&[5, 6], Some(&[-1]), 3).unwrap(),
+            [(0, 0), (0, 0), (5, 6)]
+        );
+        assert!(pad_widths(&[1, 2, 3], None, 2).is_err());
+        assert!(pad_widths(&[1, 2, 3, 4], Some(&[0, -2]), 2).is_err());
+        assert!(pad_widths(&[1, 2], Some(&[i64::MIN]), 2).is_err());
+    }
+
+    #[test]
+    fn extents_after_padding_are_checked() {
+        assert_eq!(padded_extent(5, -3, 1).unwrap(), 3);
+        assert_eq!(padded_extent(5, -3, -2).unwrap(), 0);
+        assert!(padded_extent(5, -3, -3).is_err());
+        assert!(padded_extent(5, i64::MAX, i64::MAX).is_err());
+        assert!(padded_extent(5, i64::MIN, i64::MIN).is_err());
+    }
+}
