@@ -1,6 +1,12 @@
 //! Layer and RMS normalisation over the last axes. Statistics are kept in f32 (f64 for DOUBLE), so squares of large
 //! FLOAT16 values do not overflow; epsilon is added inside the root.
 
+mod channel;
+mod residual;
+
+pub use channel::{BatchStatistics, batch_norm, lp_normalize, scale_channels};
+pub use residual::residual_sum;
+
 use crate::matmul::micro::{narrow, widen};
 use crate::scratch::Scratch;
 use crate::simd::{Op, Simd};
