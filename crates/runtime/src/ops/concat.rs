@@ -1,0 +1,145 @@
+//! `Concat`, and with it the append of most exported caches.
+
+use super::layout::refuse;
+use super::width::{MOVABLE, by_width, carried, moved};
+use crate::events::StorageReport;
+use crate::kernel::{Build, Invocation, Kernel, KernelEntry, OpError};
+use refeed_graph::ops::layout::axis_of;
+use refeed_kernels::movement::place;
+use refeed_values::Tensor;
+use refeed_values::layout::Dims;
+
+struct Concat {
+    axis: i64,
+}
+
+/// The shape of the parts joined along `axis`; every other extent agrees.
+fn joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
+    let first = call.require(0)?;
+    let mut shape = Dims::from_slice(first.shape());
+    for index in 1..call.input_count() {
+        let part = call.require(index)?;
+        if part.dtype() != first.dtype() {
+            return Err(OpError::DType {
+                index,
+                expected: first.dtype().to_string(),
+                got: part.dtype(),
+            });
+        }
+        let own = part.shape();
+        let fits = own.len() == shape.len()
+            && own
+                .iter()
+                .zip(&shape)
+                .enumerate()
+                .all(|(at, (a, b))| at == axis || a == b);
+        if !fits {
+            return Err(OpError::Shape(format!(
+                "input {index} of shape {own:?} does not join {:?} along axis {axis}",
+                first.shape()
+            )));
+        }
+        shape[axis] = shape[axis].checked_add(own[axis]).ok_or_else(|| {
+            OpError::Shape(format!(
+                "the extents along axis {axis} do not fit in a number"
+            ))
+        })?;
+    }
+    Ok(shape)
+}
+
+impl Concat {
+    /// Writes the parts behind the retained first input into rows reserved for them. `false` when there are none.
+    fn append(call: &mut Invocation<'_>, shape: &[usize], axis: usize) -> Result<bool, OpError> {
+        let Some(mut rows) = call.reserve(0, 0, shape, axis)? else {
+            return Ok(false);
+        };
+        let mut at = 0;
+        for index in 1..call.input_count() {
+            let part = call.require(index)?;
+            rows.write_rows(at, part)?;
+            at += part.shape()[axis];
+        }
+        let append_copied_bytes = rows.counters().append_copied_bytes;
+        call.report(StorageReport {
+            append_copied_bytes,
+            ..StorageReport::default()
+        });
+        call.commit(0, rows)?;
+        Ok(true)
+    }
+
+    /// All parts in new memory.
+    fn dense(call: &mut Invocation<'_>, shape: &[usize], axis: usize) -> Result<Tensor, OpError> {
+        let dtype = call.require(0)?.dtype();
+        let mut parts = smallvec::SmallVec::<[Tensor; 4]>::new();
+        for index in 0..call.input_count() {
+            parts.push(carried(call.require(index)?)?);
+        }
+        moved(call, dtype, shape, |out| {
+            by_width!(dtype, T => {
+                let out = out.as_mut_slice::<T>()?;
+                let mut first = 0;
+                for part in &parts {
+                    place(&part.view::<T>()?, out, shape, axis, first)?;
+                    first += part.shape()[axis];
+                }
+                Ok(())
+            })
+        })
+    }
+}
+
+impl Kernel for Concat {
+    fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
+        let axis = axis_of(self.axis, call.require(0)?.rank()).map_err(refuse)?;
+        let shape = joined(call, axis)?;
+        let Some(retained) = call.bound_input(0) else {
+            // One part alone, or beside empty ones, is the result.
+            let mut filled = (0..call.input_count())
+                .filter_map(|i| call.input(i))
+                .filter(|x| x.elements() > 0);
+            if let (Some(only), None) = (filled.next(), filled.next()) {
+                call.set(0, only.clone());
+                return Ok(());
+            }
+            let out = Self::dense(call, &shape, axis)?;
+            call.set(0, out);
+            return Ok(());
+        };
+        if retained == 0 {
+            if Self::append(call, &shape, axis)? {
+                return Ok(());
+            }
+        } else {
+            call.copied_because(0, "Concat does not put the retained value first");
+        }
+        let prefix = call.require(retained)?.bytes() as u64;
+        let out = Self::dense(call, &shape, axis)?;
+        let bytes = out.bytes() as u64;
+        call.set(0, out);
+        call.report(StorageReport {
+            allocations: 1,
+            allocated_bytes: bytes,
+            prefix_copied_bytes: prefix,
+            append_copied_bytes: bytes.saturating_sub(prefix),
+            ..StorageReport::default()
+        });
+        Ok(())
+    }
+}
+
+fn concat(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    let axis = match build.opset {
+        ..4 => build.attributes.int_or("axis", 1)?,
+        _ => build.attributes.required_int("axis")?,
+    };
+    Ok(Box::new(Concat { axis }))
+}
+
+pub(super) const KERNELS: &[KernelEntry] = &[KernelEntry {
+    domain: "",
+    op_type: "Concat",
+    types: &[(0, MOVABLE)],
+    build: concat,
+}];
