@@ -15,7 +15,8 @@ pub(crate) const DEPTH: usize = 256;
 /// The rows of a matrix whose rows are dense, without computing an offset by axes each time.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines<'a, T> {
-    view: View<'a, T>,
+    /// Needed when the rows do not follow one another.
+    view: Option<View<'a, T>>,
     whole: Option<&'a [T]>,
     width: usize,
 }
@@ -29,9 +30,25 @@ impl<'a, T: Real> Lines<'a, T> {
         let dense = width <= 1 || view.strides()[1] == 1;
         dense.then(|| Lines {
             whole: view.as_slice(),
-            view,
+            view: Some(view),
             width,
         })
+    }
+
+    /// Rows that follow one another; `all` holds whole rows.
+    #[inline(always)]
+    pub(crate) fn of(all: &'a [T], width: usize) -> Self {
+        Lines {
+            view: None,
+            whole: Some(all),
+            width,
+        }
+    }
+
+    /// Elements of a row.
+    #[inline(always)]
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     /// Row `i`.
@@ -41,7 +58,8 @@ impl<'a, T: Real> Lines<'a, T> {
             Some(all) => &all[i * self.width..][..self.width],
             None => self
                 .view
-                .lane(&[i])
+                .as_ref()
+                .and_then(|view| view.lane(&[i]))
                 .and_then(|lane| lane.as_slice())
                 .unwrap_or(&[]),
         }

@@ -1,0 +1,105 @@
+//! Softmax over keys that come tile by tile.
+//!
+//! For each row there is the largest score so far `top`, the sum of `e^(score - top)`, and the sum of values weighted by
+//! the same. When a tile brings a larger score, both sums are multiplied by `e^(old top - new top)`; in the end the
+//! weighted sum is divided by the plain one. All exponents are at most 0, so finite scores never overflow.
+
+use super::visibility::TILE;
+use crate::simd::Simd;
+use crate::storage::Accumulator;
+use crate::vecmath::bodies;
+
+/// Sums of one row.
+#[derive(Clone, Copy)]
+pub(super) struct Row<E> {
+    top: E,
+    total: E,
+}
+
+impl<E: Accumulator> Row<E> {
+    /// Nothing seen.
+    pub(super) fn new() -> Self {
+        Row {
+            top: E::NEG_INFINITY,
+            total: E::ZERO,
+        }
+    }
+
+    /// Turns the scores of a tile into weights, those of invisible keys into 0, and rescales the row's `weighted` sum
+    /// to the new largest score.
+    #[inline(always)]
+    pub(super) fn take<S: Simd<E>>(
+        &mut self,
+        s: S,
+        scores: &mut [E],
+        visible: u64,
+        weighted: &mut [E],
+    ) {
+        let scores = &mut scores[..TILE];
+        if visible != u64::MAX {
+            for (j, score) in scores.iter_mut().enumerate() {
+                if visible >> j & 1 == 0 {
+                    *score = E::NEG_INFINITY;
+                }
+            }
+        }
+        let largest = bodies::max(s, scores);
+        let top = if largest > self.top {
+            largest
+        } else {
+            self.top
+        };
+        if top == E::NEG_INFINITY && !(visible != 0 && scores.iter().any(|x| x.is_nan())) {
+            scores.fill(E::ZERO); // no key so far, or none with a weight
+            return;
+        }
+        if top > self.top {
+            let factor = (self.top - top).exp();
+            self.total *= factor;
+            bodies::scale(s, weighted, factor);
+            self.top = top;
+        }
+        self.total += bodies::exp_sum(s, scores, top);
+    }
+
+    /// Divides the weighted sum; zeros when no key was seen.
+    #[inline(always)]
+    pub(super) fn finish<S: Simd<E>>(&self, s: S, weighted: &mut [E]) {
+        if self.total == E::ZERO {
+            weighted.fill(E::ZERO);
+        } else {
+            bodies::scale(s, weighted, E::ONE / self.total);
+        }
+    }
+}
+
+/// `score = softcap(scale · score) + bias` for a tile.
+#[inline(always)]
+pub(super) fn adjust<E: Accumulator, S: Simd<E>>(
+    s: S,
+    scores: &mut [E],
+    scale: E,
+    softcap: E,
+    bias: Option<&[E]>,
+) {
+    let factor = s.splat(scale);
+    if softcap != E::ZERO {
+        let (cap, inverse) = (s.splat(softcap), s.splat(E::ONE / softcap));
+        for part in scores.chunks_exact_mut(S::LANES) {
+            let v = s.mul(s.mul(s.load(part), factor), inverse);
+            s.store(s.mul(bodies::tanh_vector(s, v), cap), part);
+        }
+    } else {
+        for part in scores.chunks_exact_mut(S::LANES) {
+            s.store(s.mul(s.load(part), factor), part);
+        }
+    }
+    if let Some(bias) = bias {
+        for (part, bias) in scores
+            .chunks_exact_mut(S::LANES)
+            .zip(bias.chunks_exact(S::LANES))
+        {
+            s.store(s.add(s.load(part), s.load(bias)), part);
+        }
+    }
+}
