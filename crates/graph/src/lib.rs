@@ -6,7 +6,28 @@
 #![warn(missing_docs)]
 
 pub mod attributes;
+pub mod bind;
+pub mod bindings;
+mod error;
+pub mod functions;
 pub mod load;
+mod model;
 pub mod ops;
+mod place;
+pub mod publish;
+mod save;
 pub mod schema;
+pub mod struct_types;
+#[cfg(test)]
+mod testing;
 pub mod types;
+pub mod uses;
+pub mod validate;
+
+pub use bind::{BindReport, BindRequest, bind};
+pub use bindings::{Binding, BindingUses};
+pub use error::{BindError, BindingError, ModelError, UnknownPolicy};
+pub use functions::instantiate;
+pub use load::{LoadError, LoadOptions};
+pub use model::Model;
+pub use publish::Publish;

@@ -1,0 +1,252 @@
+//! A loaded, validated, immutable model.
+
+use crate::bindings::{Binding, BindingUses, Bindings};
+use crate::error::{BindingError, ModelError};
+use crate::functions::FunctionTable;
+use crate::load::{self, ExternalData, LoadError, LoadOptions, tensor_bytes};
+use crate::types::ValueInfo;
+use crate::uses::{self, InputUses};
+use crate::validate::{self, Opsets};
+use refeed_proto::{Bytes, GraphProto, ModelProto, TensorProto};
+use refeed_values::{Allocator, Buffer, DType, Extent, Provenance, Tensor, TensorMut};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A model. Cloning shares everything; nothing of it ever changes.
+///
+/// Loading validates the structure: names, order, scopes, functions, operator sets, attributes, sizes of tensors, and the
+/// declarations of persistent bindings. Two things are left for later: which operators can be computed is the session's
+/// question, and how often bound inputs are used is checked against the policy in force
+/// ([`Model::check_binding_uses`]), because a session may allow more than the graph does.
+///
+/// No payload is read: tensors in other files are opened, mapped and compared in length.
+#[derive(Debug, Clone)]
+pub struct Model {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Always with a graph.
+    proto: ModelProto,
+    external: Arc<ExternalData>,
+    inputs: Vec<ValueInfo>,
+    outputs: Vec<ValueInfo>,
+    bindings: Bindings,
+    opsets: Opsets,
+    warnings: Vec<String>,
+    moved: Moved,
+}
+
+/// Payloads that were not aligned for their type and were moved, once each.
+#[derive(Debug, Default)]
+struct Moved {
+    count: AtomicUsize,
+    /// By address and length of the payload. The payload is kept, so that its address stays its own.
+    kept: Mutex<HashMap<(usize, usize), (Bytes, Buffer)>>,
+}
+
+/// A heap tensor as the owner of a model's bytes.
+struct MovedBytes(Tensor);
+
+impl AsRef<[u8]> for MovedBytes {
+    fn as_ref(&self) -> &[u8] {
+        // The tensor is dense: it was made from bytes.
+        self.0.as_bytes().unwrap_or_default()
+    }
+}
+
+impl Model {
+    /// Loads and validates the model file at `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or the model is broken.
+    pub fn load(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model, ModelError> {
+        let loaded = load::read_model_file(path.as_ref(), options)?;
+        Model::new(loaded.model, Arc::new(loaded.external))
+    }
+
+    /// Decodes and validates a model, whose payloads share the memory of `bytes`.
+    ///
+    /// # Errors
+    /// When the bytes are no model or the model is broken; also when it has tensors in other files and
+    /// [`LoadOptions::external_base`] names no folder for them.
+    pub fn from_bytes(bytes: Bytes, options: &LoadOptions) -> Result<Model, ModelError> {
+        let loaded = load::decode_model(bytes, options)?;
+        Model::new(loaded.model, Arc::new(loaded.external))
+    }
+
+    /// Validates a model message.
+    ///
+    /// # Errors
+    /// As [`Model::from_bytes`].
+    pub fn from_proto(proto: ModelProto, options: &LoadOptions) -> Result<Model, ModelError> {
+        let external = match &options.external_base {
+            Some(folder) => ExternalData::in_folder(folder, options)?,
+            None => ExternalData::none(),
+        };
+        Model::new(proto, Arc::new(external))
+    }
+
+    /// A changed message whose external tensors are this model's.
+    ///
+    /// # Errors
+    /// When the changed model is broken.
+    pub fn with_proto(&self, proto: ModelProto) -> Result<Model, ModelError> {
+        Model::new(proto, Arc::clone(&self.inner.external))
+    }
+
+    fn new(proto: ModelProto, external: Arc<ExternalData>) -> Result<Model, ModelError> {
+        let validated = validate::validate(&proto, &external)?;
+        let opsets = Opsets::new("model", &proto.opset_import)?;
+        let graph = proto.graph.as_ref().ok_or(ModelError::NoGraph)?;
+        let inputs = graph.input.iter().map(ValueInfo::from_proto).collect();
+        let outputs = graph.output.iter().map(ValueInfo::from_proto).collect();
+        let inner = Inner {
+            proto,
+            external,
+            inputs,
+            outputs,
+            bindings: validated.bindings,
+            opsets,
+            warnings: validated.warnings,
+            moved: Moved::default(),
+        };
+        Ok(Model { inner: Arc::new(inner) })
+    }
+
+    /// The model message.
+    pub fn proto(&self) -> &ModelProto {
+        &self.inner.proto
+    }
+
+    /// The root graph.
+    pub fn graph(&self) -> &GraphProto {
+        // `Model::new`, the only constructor, refuses a message without a graph.
+        self.inner.proto.graph.as_ref().expect("a model has a graph")
+    }
+
+    /// All declared inputs of the root graph, bound ones and those with a default included.
+    pub fn inputs(&self) -> &[ValueInfo] {
+        &self.inner.inputs
+    }
+
+    /// All declared outputs of the root graph.
+    pub fn outputs(&self) -> &[ValueInfo] {
+        &self.inner.outputs
+    }
+
+    /// The persistent bindings, in the order of declaration.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.inner.bindings.list
+    }
+
+    /// How often a bound input may be used, as the graph says.
+    pub fn binding_uses(&self) -> BindingUses {
+        self.inner.bindings.uses
+    }
+
+    /// Counts the uses of the bound inputs and holds them to a policy; to the graph's own when `policy` is `None`.
+    /// The answer has one entry for each of [`Model::bindings`].
+    ///
+    /// # Errors
+    /// [`BindingError::Uses`] for the first bound input that breaks the policy.
+    pub fn check_binding_uses(&self, policy: Option<BindingUses>) -> Result<Vec<InputUses>, BindingError> {
+        uses::check_binding_uses(self.graph(), self.bindings(), policy.unwrap_or(self.binding_uses()))
+    }
+
+    /// The whole verdict of a verifier: what loading checked, and the uses of bound inputs under the graph's own policy.
+    ///
+    /// # Errors
+    /// As [`Model::check_binding_uses`].
+    pub fn verify(&self) -> Result<(), ModelError> {
+        self.check_binding_uses(None)?;
+        Ok(())
+    }
+
+    /// The imported version of an operator domain; `""` and `ai.onnx` are the same.
+    pub fn opset(&self, domain: &str) -> Option<i64> {
+        self.inner.opsets.get(domain)
+    }
+
+    /// All imported operator sets by domain, `ai.onnx` as `""`.
+    pub fn opsets(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.inner.opsets.iter()
+    }
+
+    /// The model-local functions by name.
+    pub fn functions(&self) -> FunctionTable<'_> {
+        // Loading refused a list that cannot be indexed.
+        FunctionTable::new(&self.inner.proto.functions).unwrap_or_default()
+    }
+
+    /// What is odd about the model but not wrong.
+    pub fn warnings(&self) -> &[String] {
+        &self.inner.warnings
+    }
+
+    /// Where the tensors in other files are.
+    pub fn external(&self) -> &ExternalData {
+        &self.inner.external
+    }
+
+    /// How many payloads were moved because they were not aligned for their type.
+    pub fn moved_payloads(&self) -> usize {
+        self.inner.moved.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether two handles are the same model.
+    pub fn same(&self, other: &Model) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// A constant of the model (an initializer, a tensor attribute) as a tensor. Bytes of the file are shared when they
+    /// are aligned for their type; otherwise they are moved once and counted. Elements in typed fields are converted
+    /// each time.
+    ///
+    /// # Errors
+    /// When the tensor is broken, is of type STRING, or memory cannot be had.
+    pub fn initializer(&self, proto: &TensorProto) -> Result<Tensor, ModelError> {
+        let name = || proto.name().to_string();
+        let bytes = tensor_bytes(proto, &self.inner.external)?;
+        let number = proto.data_type();
+        let dtype = DType::from_onnx(number).ok_or_else(|| LoadError::DataType { tensor: name(), number })?;
+        let (_, shape) = Extent::from_dims(dtype, &proto.dims)
+            .map_err(|source| LoadError::Dims { tensor: name(), source })?;
+        let aligned = bytes.is_empty() || bytes.as_ptr().addr().is_multiple_of(dtype.align());
+        let shared = proto.raw_data.is_some() || proto.is_external();
+        let broken = |source| ModelError::Tensor { tensor: name(), source };
+        let buffer = match (aligned, shared) {
+            (true, _) => Buffer::from_model(bytes),
+            (false, true) => self.moved(bytes).map_err(broken)?,
+            (false, false) => move_bytes(&bytes).map_err(broken)?,
+        };
+        Tensor::dense(dtype, &shape, buffer).map_err(broken)
+    }
+
+    fn moved(&self, bytes: Bytes) -> Result<Buffer, refeed_values::TensorError> {
+        let moved = &self.inner.moved;
+        // A panic cannot leave the map half changed.
+        let mut kept = moved.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (bytes.as_ptr().addr(), bytes.len());
+        if let Some((_, buffer)) = kept.get(&key) {
+            return Ok(buffer.clone());
+        }
+        let buffer = move_bytes(&bytes)?;
+        moved.count.fetch_add(1, Ordering::Relaxed);
+        kept.insert(key, (bytes, buffer.clone()));
+        Ok(buffer)
+    }
+}
+
+/// Copies bytes to memory that is aligned for every type.
+fn move_bytes(bytes: &[u8]) -> Result<Buffer, refeed_values::TensorError> {
+    let mut memory = TensorMut::new(&Allocator::default(), DType::Uint8, &[bytes.len()])?;
+    memory.as_mut_bytes().copy_from_slice(bytes);
+    Ok(Buffer::from_owner(MovedBytes(memory.freeze()), Provenance::Model))
+}
+
+#[cfg(test)]
+mod tests;

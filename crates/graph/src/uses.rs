@@ -1,0 +1,187 @@
+//! Uses of values: which node inputs and outputs name them, through nested graphs.
+//!
+//! The one place where uses are counted. Validation, planning and reports all ask here.
+//!
+//! A use of a bound input is every node input position of that name in the root graph, every root graph output of that
+//! name, and every node input and graph output of nested graphs that capture it. Input declarations, bindings,
+//! `value_info` and initializers are no uses. A nested graph that defines the name itself, as an input, an initializer
+//! of any kind or a node output anywhere in it, hides the outer value from itself and from everything nested in it.
+//! The count is static: both branches of an `If` add up. Function bodies capture nothing.
+
+use crate::bindings::{Binding, BindingUses};
+use crate::error::BindingError;
+use crate::place;
+use refeed_proto::{AttributeProto, GraphProto, NodeProto};
+use std::collections::{HashMap, HashSet};
+
+/// How many places of use are kept by name; all are counted.
+const SITES: usize = 16;
+
+/// The uses of one bound input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InputUses {
+    /// Number of uses.
+    pub count: usize,
+    /// The first of them, as text: `node 3 'Concat_1' (Concat) input 0`, `graph output 2`.
+    pub sites: Vec<String>,
+}
+
+/// Nested graphs of an attribute: `g`, then `graphs`.
+pub(crate) fn nested(attribute: &AttributeProto) -> impl DoubleEndedIterator<Item = &GraphProto> {
+    attribute.g.as_deref().into_iter().chain(&attribute.graphs)
+}
+
+/// Names that a graph defines in its own scope, in no particular order and possibly repeated.
+pub(crate) fn definitions(graph: &GraphProto) -> impl Iterator<Item = &str> {
+    let inputs = graph.input.iter().map(|input| input.name());
+    let outputs = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+    inputs.chain(initializer_names(graph)).chain(outputs).filter(|name| !name.is_empty())
+}
+
+/// Names of the initializers of every kind.
+pub(crate) fn initializer_names(graph: &GraphProto) -> impl Iterator<Item = &str> {
+    let dense = graph.initializer.iter().map(|tensor| tensor.name());
+    let sparse = graph
+        .sparse_initializer
+        .iter()
+        .map(|tensor| tensor.values.as_ref().map_or("", |values| values.name()));
+    let encoded = graph.encoded_initializer.iter().map(|value| value.name());
+    let paged = graph.paged_cache_initializer.iter().map(|cache| cache.name());
+    dense.chain(sparse).chain(encoded).chain(paged)
+}
+
+/// One step of the walk; the stack replaces recursion.
+enum Step<'a> {
+    Enter(&'a GraphProto, String),
+    Leave(Vec<usize>),
+}
+
+/// Counts the uses of root graph inputs by name. `names` are distinct. One pass over the graph, whatever their number.
+pub fn count_uses(graph: &GraphProto, names: &[&str]) -> Vec<InputUses> {
+    let mut uses = vec![InputUses::default(); names.len()];
+    if names.is_empty() {
+        return uses;
+    }
+    let index: HashMap<&str, usize> = names.iter().enumerate().map(|(i, &name)| (name, i)).collect();
+    let mut hidden = vec![0usize; names.len()];
+    let mut stack = vec![Step::Enter(graph, String::new())];
+    let mut root = true;
+    while let Some(step) = stack.pop() {
+        let (graph, at) = match step {
+            Step::Leave(names) => {
+                for name in names {
+                    hidden[name] -= 1;
+                }
+                continue;
+            }
+            Step::Enter(graph, at) => (graph, at),
+        };
+        // The root defines the names that are counted, so it hides nothing.
+        let mut own: Vec<usize> = Vec::new();
+        if !std::mem::replace(&mut root, false) {
+            own = definitions(graph).filter_map(|name| index.get(name).copied()).collect();
+            own.sort_unstable();
+            own.dedup();
+        }
+        for &name in &own {
+            hidden[name] += 1;
+        }
+        let mut children = Vec::new();
+        let mut count = |name: &str, site: &dyn Fn() -> String| {
+            let Some(&at) = index.get(name) else { return };
+            if hidden[at] > 0 {
+                return;
+            }
+            let uses: &mut InputUses = &mut uses[at];
+            uses.count += 1;
+            if uses.sites.len() < SITES {
+                uses.sites.push(site());
+            }
+        };
+        for (position, node) in graph.node.iter().enumerate() {
+            for (input, name) in node.input.iter().enumerate() {
+                count(name, &|| format!("{}{} input {input}", at, place::node(position, node)));
+            }
+            for attribute in &node.attribute {
+                for inner in nested(attribute) {
+                    let at = format!("{}{}", at, place::branch(position, node, attribute));
+                    children.push(Step::Enter(inner, at));
+                }
+            }
+        }
+        for (position, output) in graph.output.iter().enumerate() {
+            count(output.name(), &|| format!("{at}graph output {position}"));
+        }
+        // Children first, then the end of this graph's scope.
+        stack.push(Step::Leave(own));
+        stack.extend(children.into_iter().rev());
+    }
+    uses
+}
+
+/// Holds bound inputs to the use policy, and says what uses them.
+///
+/// # Errors
+/// [`BindingError::Uses`] for the first bound input that is not used exactly once under [`BindingUses::One`].
+pub fn check_binding_uses(
+    graph: &GraphProto,
+    bindings: &[Binding],
+    policy: BindingUses,
+) -> Result<Vec<InputUses>, BindingError> {
+    let names: Vec<&str> = bindings.iter().map(|binding| &*binding.input).collect();
+    let uses = count_uses(graph, &names);
+    if policy == BindingUses::One
+        && let Some((binding, uses)) = bindings.iter().zip(&uses).find(|(_, uses)| uses.count != 1)
+    {
+        return Err(BindingError::Uses {
+            input: binding.input.to_string(),
+            count: uses.count,
+            sites: uses.sites.clone(),
+        });
+    }
+    Ok(uses)
+}
+
+/// Names that the nested graphs of a node take from outside, each once, in the order of first use.
+pub fn captures(node: &NodeProto) -> Vec<&str> {
+    enum Step<'a> {
+        Enter(&'a GraphProto),
+        Leave(&'a GraphProto),
+    }
+    let mut found = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut defined: HashMap<&str, usize> = HashMap::new();
+    let mut stack: Vec<Step<'_>> = Vec::new();
+    for attribute in node.attribute.iter().rev() {
+        stack.extend(nested(attribute).rev().map(Step::Enter));
+    }
+    while let Some(step) = stack.pop() {
+        let graph = match step {
+            Step::Leave(graph) => {
+                for name in definitions(graph) {
+                    if let Some(count) = defined.get_mut(name) {
+                        *count -= 1;
+                    }
+                }
+                continue;
+            }
+            Step::Enter(graph) => graph,
+        };
+        for name in definitions(graph) {
+            *defined.entry(name).or_default() += 1;
+        }
+        let inputs = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str));
+        for name in inputs.chain(graph.output.iter().map(|output| output.name())) {
+            if !name.is_empty() && defined.get(name).is_none_or(|&count| count == 0) && seen.insert(name) {
+                found.push(name);
+            }
+        }
+        stack.push(Step::Leave(graph));
+        for node in graph.node.iter().rev() {
+            for attribute in node.attribute.iter().rev() {
+                stack.extend(nested(attribute).rev().map(Step::Enter));
+            }
+        }
+    }
+    found
+}
