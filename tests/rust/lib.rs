@@ -1,1 +1,16 @@
-//! End-to-end tests.
+//! End-to-end tests of refeed's Rust crates: one binary, one module an area.
+
+#[cfg(test)]
+mod appends;
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod feedback;
+#[cfg(test)]
+mod forks;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod state_model;

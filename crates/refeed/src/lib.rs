@@ -1,1 +1,117 @@
-//! refeed.
+//! Stateful ONNX inference on CPU: outputs that come back as the next inputs, kept without a copy.
+//!
+//! An ONNX file that is run step by step (a language model with its KV caches, a streaming recogniser, a filter) has
+//! outputs that are the next call's inputs. Here the graph itself says which: a persistent binding names an input and
+//! the output that feeds it, and [`PersistentValueState`] keeps the value between calls. Caches are appended to in
+//! place; an output that somebody still holds never changes and never costs a copy.
+//!
+//! # A feedback loop
+//!
+//! ```
+//! use refeed::proto::{
+//!     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+//!     tensor_shape_proto::{Dimension, dimension::Value::DimValue},
+//!     type_proto::{self, Value::TensorType},
+//! };
+//! use refeed::{
+//!     BindRequest, LoadOptions, Model, PersistentValueState, RuntimeContext, RuntimeSessionOptions, Tensor, bind,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // present = Add(delta, past), all FLOAT[2]; usually this comes from `Model::load("model.onnx", ...)`.
+//! let value = |name: &str| ValueInfoProto {
+//!     name: Some(name.into()),
+//!     r#type: Some(TypeProto {
+//!         value: Some(TensorType(type_proto::Tensor {
+//!             elem_type: Some(1),
+//!             shape: Some(TensorShapeProto {
+//!                 dim: vec![Dimension { value: Some(DimValue(2)), ..Default::default() }],
+//!             }),
+//!         })),
+//!         ..Default::default()
+//!     }),
+//!     ..Default::default()
+//! };
+//! let graph = GraphProto {
+//!     name: Some("accumulate".into()),
+//!     node: vec![NodeProto {
+//!         op_type: Some("Add".into()),
+//!         input: vec!["delta".into(), "past".into()],
+//!         output: vec!["present".into()],
+//!         ..Default::default()
+//!     }],
+//!     input: vec![value("delta"), value("past")],
+//!     output: vec![value("present")],
+//!     ..Default::default()
+//! };
+//! let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(18) };
+//! let proto = ModelProto {
+//!     ir_version: Some(10),
+//!     opset_import: vec![opset],
+//!     graph: Some(graph),
+//!     ..Default::default()
+//! };
+//! let model = Model::from_proto(proto, &LoadOptions::default())?;
+//!
+//! // Say which output feeds which input, and keep the value.
+//! let (model, report) = bind(&model, &BindRequest::pairs([("past", "present")]))?;
+//! println!("{report}");
+//! let initial = Tensor::from_slice(&[2], &[0f32, 0.0])?;
+//! let state =
+//!     PersistentValueState::new(model, [("past", initial.clone())], RuntimeSessionOptions::default())?;
+//!
+//! let context = RuntimeContext::default();
+//! let delta = Tensor::from_slice(&[2], &[1f32, 1.0])?;
+//! let first = state.run(&context, [("delta", delta.clone())])?;
+//! let second = state.run(&context, [("delta", delta)])?;
+//! assert_eq!(second["present"].view::<f32>()?.to_vec(), [2.0, 2.0]);
+//! // The first result is still what it was.
+//! assert_eq!(first["present"].view::<f32>()?.to_vec(), [1.0, 1.0]);
+//!
+//! state.reset([("past", initial)])?;
+//! state.close()?;
+//! # Ok(()) }
+//! ```
+//!
+//! # What is `Send` and `Sync`
+//!
+//! | type | `Send` | `Sync` | meaning |
+//! |---|---|---|---|
+//! | [`Model`], [`Tensor`] | yes | yes | immutable handles; clones share the payload |
+//! | [`RuntimeSession`] | yes | yes | threads may run one session at the same time |
+//! | [`PersistentValueState`] | yes | yes | one operation at a time; a second one fails at once with `Busy` |
+//! | [`RuntimeContext`] | yes | yes | clones share the event log |
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+/// The ONNX wire format.
+pub use refeed_proto as proto;
+/// Element types, tensors, views, append blocks.
+pub use refeed_values as values;
+
+pub use refeed_graph::{
+    BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
+};
+pub use refeed_runtime::{
+    AppendReuse, BindingReport, Explanation, KernelContext, OperatorUse, OpsetId, Outcome, Outputs,
+    PersistentValueState, RuntimeContext, RuntimeContextOptions, RuntimeEvent, RuntimeEventAction,
+    RuntimeSession, RuntimeSessionOptions, SessionError, StateError, StorageReport, survey,
+};
+pub use refeed_values::{DType, Tensor};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn threads_may_share<T: Send + Sync>() {}
+
+    #[test]
+    fn the_table_of_send_and_sync_holds() {
+        threads_may_share::<Model>();
+        threads_may_share::<Tensor>();
+        threads_may_share::<RuntimeSession>();
+        threads_may_share::<PersistentValueState>();
+        threads_may_share::<RuntimeContext>();
+    }
+}

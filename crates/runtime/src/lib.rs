@@ -1,1 +1,40 @@
-//! refeed.
+//! What a call of a model does: plan, operators, sessions, and state that feeds itself.
+//!
+//! * A [`RuntimeSession`] is a compiled model: values are slot numbers, operators are chosen kernels, weights are views
+//!   of the loaded file. Its runs remember nothing.
+//! * A [`PersistentValueState`] keeps, for one request, the values that the model's bindings feed back. The life of a
+//!   call stands at the head of its module.
+//! * A [`RuntimeContext`] is what the calls of a request share: the event log.
+//!
+//! How an operator gets here: `docs/adding-an-operator.md`.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod append;
+mod conform;
+mod context;
+mod error;
+pub mod events;
+mod execute;
+mod explain;
+mod interrupt;
+pub mod kernel;
+pub mod ops;
+mod options;
+mod plan;
+mod session;
+mod state;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use conform::ConformError;
+pub use context::{KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions};
+pub use error::{NodePath, NodeProblem, RunError, SessionError, StateError};
+pub use events::{RuntimeEvent, RuntimeEventAction, StorageReport};
+pub use explain::{BindingReport, Explanation, Outcome};
+pub use interrupt::Poll;
+pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
+pub use plan::{OperatorUse, survey};
+pub use session::{Outputs, RuntimeSession};
+pub use state::PersistentValueState;

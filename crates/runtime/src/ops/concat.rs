@@ -143,3 +143,66 @@ pub(super) const KERNELS: &[KernelEntry] = &[KernelEntry {
     types: &[(0, MOVABLE)],
     build: concat,
 }];
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Trial, floats, listed};
+    use super::*;
+
+    #[test]
+    fn parts_may_be_strided_empty_and_of_any_type() {
+        let a = Trial::new("Transpose", 13)
+            .one(&[&floats(&[3, 2])])
+            .unwrap();
+        let (b, none) = (floats(&[2, 2]), floats(&[2, 0]));
+        let out = Trial::new("Concat", 13)
+            .int("axis", -1)
+            .one(&[&a, &none, &b])
+            .unwrap();
+        assert_eq!(out.shape(), [2, 5]);
+        let (x, y) = (listed(&a), listed(&b));
+        assert_eq!(listed(&out), [&x[..3], &y[..2], &x[3..], &y[2..]].concat());
+        let flags = |bytes: &[u8]| {
+            let bytes = Tensor::from_slice(&[bytes.len()], bytes).unwrap();
+            bytes.reinterpret(refeed_values::DType::Bool).unwrap()
+        };
+        let out = Trial::new("Concat", 13)
+            .int("axis", 0)
+            .one(&[&flags(&[1, 0]), &flags(&[1])])
+            .unwrap();
+        assert_eq!(
+            (out.dtype(), out.as_bytes().unwrap()),
+            (refeed_values::DType::Bool, &[1, 0, 1][..])
+        );
+    }
+
+    #[test]
+    fn one_part_beside_empty_ones_is_not_copied() {
+        let (x, none) = (floats(&[2, 3]), floats(&[0, 3]));
+        let out = Trial::new("Concat", 13)
+            .int("axis", 0)
+            .one(&[&none, &x])
+            .unwrap();
+        assert_eq!(out.as_ptr(), x.as_ptr());
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused() {
+        let x = floats(&[2, 3]);
+        let concat = Trial::new("Concat", 13).int("axis", 0);
+        assert!(concat.one(&[&x, &floats(&[2, 4])]).is_err());
+        assert!(concat.one(&[&x, &floats(&[3])]).is_err());
+        assert!(
+            concat
+                .one(&[&x, &Tensor::from_slice(&[1, 3], &[1i32, 2, 3]).unwrap()])
+                .is_err()
+        );
+        assert!(
+            Trial::new("Concat", 13)
+                .int("axis", 2)
+                .one(&[&x, &x])
+                .is_err()
+        );
+        assert!(Trial::new("Concat", 13).one(&[&x]).is_err());
+    }
+}

@@ -387,3 +387,100 @@ pub(super) const KERNELS: &[KernelEntry] = &[
         one_hot,
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Trial, floats, ints, listed};
+    use super::*;
+
+    #[test]
+    fn one_index_is_a_view() {
+        let x = floats(&[4, 3, 2]);
+        for (index, shape) in [
+            (Tensor::scalar(-3i64).unwrap(), &[4, 2][..]),
+            (ints(&[0]), &[4, 1, 2]),
+        ] {
+            let out = Trial::new("Gather", 13)
+                .int("axis", 1)
+                .one(&[&x, &index])
+                .unwrap();
+            assert_eq!((out.shape(), out.as_ptr()), (shape, x.as_ptr()));
+        }
+        for bad in [3, -4, i64::MIN, i64::MAX] {
+            assert!(
+                Trial::new("Gather", 13)
+                    .int("axis", 1)
+                    .one(&[&x, &ints(&[bad])])
+                    .is_err(),
+                "{bad}"
+            );
+        }
+        let none = floats(&[0, 2]);
+        assert!(Trial::new("Gather", 13).one(&[&none, &ints(&[0])]).is_err());
+    }
+
+    #[test]
+    fn several_indices_of_both_types() {
+        let x = floats(&[3, 2]);
+        let v = listed(&x);
+        let want = [v[4], v[5], v[0], v[1]];
+        assert_eq!(
+            listed(
+                &Trial::new("Gather", 13)
+                    .one(&[&x, &ints(&[-1, 0])])
+                    .unwrap()
+            ),
+            want
+        );
+        let narrow = Tensor::from_slice(&[2], &[2i32, -3]).unwrap();
+        assert_eq!(
+            listed(&Trial::new("Gather", 13).one(&[&x, &narrow]).unwrap()),
+            want
+        );
+        let flags = Tensor::from_slice(&[2, 2], &[1u8, 0, 0, 1])
+            .unwrap()
+            .reinterpret(DType::Bool)
+            .unwrap();
+        let at = Tensor::from_slice(&[3, 2], &[0i64, 0, -1, -1, 1, 0]).unwrap();
+        let out = Trial::new("GatherND", 13)
+            .int("batch_dims", 0)
+            .one(&[&flags, &at])
+            .unwrap();
+        assert_eq!(
+            (out.dtype(), out.as_bytes().unwrap()),
+            (DType::Bool, &[1, 1, 0][..])
+        );
+        let scalar = Tensor::scalar(0i64).unwrap();
+        assert!(Trial::new("GatherND", 13).one(&[&flags, &scalar]).is_err());
+        assert!(
+            Trial::new("GatherND", 13)
+                .int("batch_dims", i64::MAX)
+                .one(&[&flags, &at])
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn counts_that_are_no_counts_are_refused() {
+        let x = floats(&[4]);
+        for bad in [ints(&[-1]), ints(&[5]), ints(&[1, 1]), ints(&[])] {
+            assert!(
+                Trial::new("TopK", 11).outputs(2).one(&[&x, &bad]).is_err(),
+                "{bad:?}"
+            );
+        }
+        let values = floats(&[2]);
+        for depth in [-1, i64::MAX] {
+            assert!(
+                Trial::new("OneHot", 11)
+                    .one(&[&ints(&[0, 1]), &ints(&[depth]), &values])
+                    .is_err()
+            );
+        }
+        assert!(
+            Trial::new("OneHot", 11)
+                .one(&[&ints(&[0, 1]), &ints(&[3]), &x])
+                .is_err()
+        );
+    }
+}

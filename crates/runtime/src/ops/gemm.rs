@@ -73,3 +73,47 @@ pub(super) const KERNELS: &[KernelEntry] = &[KernelEntry {
     types: &[(0, MATRICES), (1, MATRICES), (2, MATRICES)],
     build: gemm,
 }];
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Trial, floats, listed};
+    use refeed_values::Tensor;
+
+    #[test]
+    fn turned_operands_factors_and_a_broadcast_summand() {
+        let (a, b, c) = (floats(&[4, 2]), floats(&[3, 4]), floats(&[3]));
+        let trial = Trial::new("Gemm", 13)
+            .int("transA", 1)
+            .int("transB", 1)
+            .float("alpha", 0.5)
+            .float("beta", -2.0);
+        let out = listed(&trial.one(&[&a, &b, &c]).unwrap());
+        let (a, b, c) = (listed(&a), listed(&b), listed(&c));
+        for m in 0..2 {
+            for n in 0..3 {
+                let sum: f32 = (0..4).map(|k| a[k * 2 + m] * b[n * 4 + k]).sum();
+                assert!((out[m * 3 + n] - (0.5 * sum - 2.0 * c[n])).abs() < 1e-3);
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_shapes_and_types_are_refused() {
+        let (a, b) = (floats(&[2, 3]), floats(&[3, 2]));
+        let gemm = Trial::new("Gemm", 13);
+        assert!(gemm.one(&[&a, &a]).is_err());
+        assert!(gemm.one(&[&a, &floats(&[3])]).is_err());
+        assert!(gemm.one(&[&a, &b, &floats(&[3])]).is_err());
+        assert!(
+            gemm.one(&[&a, &Tensor::from_slice(&[3, 2], &[1f64; 6]).unwrap()])
+                .is_err()
+        );
+        let empty = gemm
+            .one(&[&floats(&[2, 0]), &floats(&[0, 2]), &floats(&[2])])
+            .unwrap();
+        assert_eq!(
+            listed(&empty),
+            [listed(&floats(&[2])), listed(&floats(&[2]))].concat()
+        );
+    }
+}

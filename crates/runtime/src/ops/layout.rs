@@ -461,3 +461,140 @@ pub(super) const KERNELS: &[KernelEntry] = &[
     entry("Slice", &[(0, STRIDED)], slice),
     entry("Split", &[(0, STRIDED)], split),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Trial, floats, ints, listed};
+    use super::*;
+
+    /// `x` read with its axes in reverse order, so that nothing is dense.
+    fn turned(shape: &[usize]) -> Tensor {
+        let back: Vec<usize> = shape.iter().rev().copied().collect();
+        Trial::new("Transpose", 13).one(&[&floats(&back)]).unwrap()
+    }
+
+    #[test]
+    fn views_share_the_memory_of_their_input() {
+        let x = turned(&[2, 1, 3, 4]);
+        for (op, more, shape, opset) in [
+            ("Transpose", None, &[4, 3, 1, 2][..], 21),
+            ("Unsqueeze", Some(ints(&[-1, 0])), &[1, 2, 1, 3, 4, 1], 13),
+            ("Squeeze", Some(ints(&[-3])), &[2, 3, 4], 13),
+            ("Squeeze", None, &[2, 3, 4], 13),
+            ("Expand", Some(ints(&[5, 1, 6, 1, 1])), &[5, 2, 6, 3, 4], 13),
+            (
+                "Reshape",
+                Some(ints(&[0, 3, 1, 2, -1])),
+                &[2, 3, 1, 2, 2],
+                14,
+            ),
+        ] {
+            let inputs: Vec<&Tensor> = [&x].into_iter().chain(more.as_ref()).collect();
+            let out = Trial::new(op, opset).one(&inputs).unwrap();
+            assert_eq!(out.shape(), shape, "{op}");
+            assert_eq!(out.as_ptr(), x.as_ptr(), "{op}");
+        }
+    }
+
+    #[test]
+    fn reshape_copies_only_what_strides_cannot_say() {
+        let x = turned(&[3, 4]);
+        let out = Trial::new("Reshape", 14).one(&[&x, &ints(&[12])]).unwrap();
+        assert_ne!(out.as_ptr(), x.as_ptr());
+        assert_eq!(listed(&out), listed(&x));
+        let flat = Trial::new("Flatten", 13)
+            .int("axis", -1)
+            .one(&[&turned(&[2, 3, 5])])
+            .unwrap();
+        assert_eq!(flat.shape(), [6, 5]);
+        assert_eq!(listed(&flat), listed(&turned(&[2, 3, 5])));
+    }
+
+    #[test]
+    fn slices_follow_both_versions() {
+        let x = turned(&[5, 3]);
+        let new = Trial::new("Slice", 13);
+        let out = new
+            .one(&[
+                &x,
+                &ints(&[-1, i64::MIN]),
+                &ints(&[0, i64::MAX]),
+                &ints(&[0, 1]),
+                &ints(&[-2, 2]),
+            ])
+            .unwrap();
+        let all = listed(&x);
+        assert_eq!(listed(&out), [all[12], all[14], all[6], all[8]]);
+        let old = Trial::new("Slice", 9)
+            .ints("starts", &[1])
+            .ints("ends", &[-1])
+            .ints("axes", &[-2]);
+        assert_eq!(listed(&old.one(&[&x]).unwrap()), all[3..12]);
+        // A single position may have any step.
+        let out = new
+            .one(&[
+                &x,
+                &ints(&[2]),
+                &ints(&[i64::MIN]),
+                &ints(&[0]),
+                &ints(&[i64::MIN]),
+            ])
+            .unwrap();
+        assert_eq!(listed(&out), all[6..9]);
+    }
+
+    #[test]
+    fn splits_are_parts_of_their_input() {
+        let x = turned(&[2, 7]);
+        let parts = Trial::new("Split", 18)
+            .int("axis", -1)
+            .int("num_outputs", 3)
+            .outputs(3)
+            .run(&[Some(&x)])
+            .unwrap();
+        assert_eq!(
+            parts.iter().map(|part| part.shape()[1]).collect::<Vec<_>>(),
+            [3, 3, 1]
+        );
+        for part in &parts {
+            assert!(part.buffer().same_allocation(x.buffer()));
+        }
+        assert_eq!(listed(&parts[2]), [listed(&x)[6], listed(&x)[13]]);
+        let uneven = Trial::new("Split", 13).int("axis", 1).outputs(3);
+        assert!(uneven.run(&[Some(&x)]).is_err());
+        let sizes = ints(&[0, 2, 5]);
+        let parts = uneven.run(&[Some(&x), Some(&sizes)]).unwrap();
+        assert_eq!((parts[0].elements(), parts[2].shape()), (0, &[2, 5][..]));
+        let wrong = Trial::new("Split", 18).int("num_outputs", 2).outputs(3);
+        assert!(matches!(wrong.run(&[Some(&x)]), Err(OpError::Attribute(_))));
+    }
+
+    #[test]
+    fn hostile_numbers_are_refused() {
+        let x = floats(&[2, 3]);
+        const HUGE: i64 = 1 << 62;
+        for (op, inputs) in [
+            ("Reshape", vec![ints(&[HUGE, HUGE, 0])]),
+            ("Reshape", vec![ints(&[i64::MIN])]),
+            ("Reshape", vec![ints(&[7, -1])]),
+            ("Expand", vec![ints(&[HUGE, HUGE, 2, 3])]),
+            ("Expand", vec![ints(&[-1, 3])]),
+            ("Expand", vec![ints(&[2, 4])]),
+            ("Unsqueeze", vec![ints(&[i64::MIN])]),
+            ("Unsqueeze", vec![ints(&[0, 0])]),
+            ("Squeeze", vec![ints(&[0])]),
+            ("Squeeze", vec![ints(&[i64::MAX])]),
+            (
+                "Slice",
+                vec![ints(&[0]), ints(&[1]), ints(&[0]), ints(&[0])],
+            ),
+            ("Slice", vec![ints(&[0, 0]), ints(&[1, 1]), ints(&[0, -2])]),
+            ("Slice", vec![ints(&[0]), ints(&[1, 1])]),
+            ("Slice", vec![ints(&[0, 0, 0]), ints(&[1, 1, 1])]),
+            ("Split", vec![ints(&[i64::MAX])]),
+        ] {
+            let all: Vec<&Tensor> = [&x].into_iter().chain(&inputs).collect();
+            assert!(Trial::new(op, 14).one(&all).is_err(), "{op} {inputs:?}");
+        }
+    }
+}

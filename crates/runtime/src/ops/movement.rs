@@ -455,3 +455,146 @@ pub(super) const KERNELS: &[KernelEntry] = &[
     entry("Scatter", &[(0, MOVABLE), (1, INDEX)], scatter),
     entry("TensorScatter", &[(0, MOVABLE)], tensor_scatter),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Trial, floats, ints, listed};
+    use super::*;
+
+    #[test]
+    fn pad_reads_every_version() {
+        let x = floats(&[2, 2]);
+        let v = listed(&x);
+        let want = [7.5, v[0], v[1], 7.5, v[2], v[3]];
+        let old = Trial::new("Pad", 10)
+            .ints("pads", &[0, 1, 0, 0])
+            .float("value", 7.5);
+        assert_eq!(listed(&old.one(&[&x]).unwrap()), want);
+        let value = Tensor::scalar(7.5f32).unwrap();
+        let new = Trial::new("Pad", 18);
+        assert_eq!(
+            listed(
+                &new.one(&[&x, &ints(&[1, 0]), &value, &ints(&[-1])])
+                    .unwrap()
+            ),
+            want
+        );
+        let edge = Trial::new("Pad", 19).text("mode", "edge");
+        let out = edge
+            .run(&[Some(&x), Some(&ints(&[1, 0])), None, Some(&ints(&[0]))])
+            .unwrap();
+        assert_eq!(listed(&out[0]), [v[0], v[1], v[0], v[1], v[2], v[3]]);
+        assert!(
+            Trial::new("Pad", 19)
+                .text("mode", "mirror")
+                .one(&[&x, &ints(&[0; 4])])
+                .is_err()
+        );
+        let wrong = Tensor::scalar(7i32).unwrap();
+        assert!(new.one(&[&x, &ints(&[1, 0, 0, 0]), &wrong]).is_err());
+    }
+
+    #[test]
+    fn pads_that_only_cut_are_views() {
+        let x = floats(&[4, 3]);
+        let out = Trial::new("Pad", 13)
+            .one(&[&x, &ints(&[-1, 0, -1, -2])])
+            .unwrap();
+        assert!(out.buffer().same_allocation(x.buffer()));
+        assert_eq!(listed(&out), [listed(&x)[3], listed(&x)[6]]);
+        let same = Trial::new("Pad", 13).one(&[&x, &ints(&[0; 4])]).unwrap();
+        assert_eq!(same.as_ptr(), x.as_ptr());
+    }
+
+    #[test]
+    fn tiles_are_views_where_axes_are_one() {
+        let x = floats(&[2, 1]);
+        let out = Trial::new("Tile", 13).one(&[&x, &ints(&[1, 3])]).unwrap();
+        assert_eq!(out.as_ptr(), x.as_ptr());
+        let v = listed(&x);
+        assert_eq!(listed(&out), [v[0], v[0], v[0], v[1], v[1], v[1]]);
+        let out = Trial::new("Tile", 13).one(&[&x, &ints(&[2, 1])]).unwrap();
+        assert_eq!(listed(&out), [v[0], v[1], v[0], v[1]]);
+        assert_eq!(
+            Trial::new("Tile", 13)
+                .one(&[&x, &ints(&[0, 2])])
+                .unwrap()
+                .shape(),
+            [0, 2]
+        );
+        for bad in [[i64::MAX, i64::MAX], [-1, 1], [i64::MIN, 1]] {
+            assert!(
+                Trial::new("Tile", 13).one(&[&x, &ints(&bad)]).is_err(),
+                "{bad:?}"
+            );
+        }
+        // A view that would not fit in memory is refused where it is copied.
+        let wide = Trial::new("Tile", 13).one(&[&floats(&[2, 2]), &ints(&[1 << 40, 1])]);
+        assert!(matches!(wide, Err(OpError::Tensor(_))), "{wide:?}");
+    }
+
+    #[test]
+    fn scatters_leave_their_data_alone() {
+        let data = floats(&[3, 2]);
+        let before = listed(&data);
+        let at = Tensor::from_slice(&[1, 1], &[-1i64]).unwrap();
+        let rows = Tensor::from_slice(&[1, 2], &[100f32, 200.0]).unwrap();
+        let out = Trial::new("ScatterND", 16)
+            .text("reduction", "add")
+            .one(&[&data, &at, &rows])
+            .unwrap();
+        assert_eq!(listed(&out)[4..], [before[4] + 100.0, before[5] + 200.0]);
+        assert_eq!(listed(&data), before);
+        let at = Tensor::from_slice(&[1, 2], &[2i64, 0]).unwrap();
+        let out = Trial::new("ScatterElements", 13)
+            .one(&[&data, &at, &rows])
+            .unwrap();
+        assert_eq!(
+            listed(&out),
+            [before[0], 200.0, before[2], before[3], 100.0, before[5]]
+        );
+        let narrow = floats(&[1, 1]);
+        assert!(
+            Trial::new("ScatterElements", 13)
+                .one(&[&data, &at, &narrow])
+                .is_err()
+        );
+        assert!(
+            Trial::new("ScatterND", 13)
+                .one(&[&data, &at, &rows])
+                .is_err()
+        );
+        let flags = Tensor::from_slice(&[2], &[1u8, 0])
+            .unwrap()
+            .reinterpret(DType::Bool)
+            .unwrap();
+        let combined = Trial::new("ScatterElements", 18).text("reduction", "mul");
+        assert!(matches!(
+            combined.one(&[&flags, &ints(&[0]), &flags]),
+            Err(OpError::DType { .. })
+        ));
+    }
+
+    #[test]
+    fn tensor_scatter_checks_its_start() {
+        let (past, update) = (floats(&[1, 4, 2]), floats(&[1, 2, 2]));
+        let scatter = Trial::new("TensorScatter", 24).int("axis", 1);
+        let out = scatter.one(&[&past, &update, &ints(&[1])]).unwrap();
+        assert_eq!(
+            listed(&out),
+            [&listed(&past)[..2], &listed(&update), &listed(&past)[6..]].concat()
+        );
+        for bad in [3, -1, i64::MAX] {
+            assert!(
+                scatter.one(&[&past, &update, &ints(&[bad])]).is_err(),
+                "{bad}"
+            );
+        }
+        assert!(
+            Trial::new("TensorScatter", 24)
+                .int("axis", 0)
+                .one(&[&past, &past])
+                .is_err()
+        );
+    }
+}

@@ -443,3 +443,113 @@ pub(super) const KERNELS: &[KernelEntry] = &[
     entry("", "InstanceNormalization", instance),
     entry("", "GroupNormalization", group),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Trial, floats, listed};
+    use super::*;
+
+    fn root(row: &[f64], epsilon: f64) -> f64 {
+        (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + epsilon).sqrt()
+    }
+
+    #[test]
+    fn skip_norms_give_the_sum_and_its_statistics() {
+        let (x, gamma, bias) = (floats(&[2, 3, 5]), floats(&[5]), floats(&[1, 1, 5]));
+        let skip = Tensor::from_slice(
+            &[3, 5],
+            &(0..15).map(|i| i as f32 / 8.0).collect::<Vec<_>>(),
+        )
+        .unwrap();
+        let trial = Trial::new("SkipSimplifiedLayerNormalization", 1)
+            .domain(MICROSOFT)
+            .float("epsilon", 0.25)
+            .outputs(4);
+        for bias in [None, Some(&bias)] {
+            let out = trial
+                .run(&[Some(&x), Some(&skip), Some(&gamma), bias])
+                .unwrap();
+            assert_eq!(out[2].shape(), [2, 3, 1]);
+            let (xs, skips, gammas) = (listed(&x), listed(&skip), listed(&gamma));
+            for row in 0..6 {
+                let sum: Vec<f64> = (0..5)
+                    .map(|c| {
+                        let more = bias.map_or(0.0, |bias| listed(bias)[c]);
+                        f64::from(xs[row * 5 + c])
+                            + f64::from(skips[row % 3 * 5 + c])
+                            + f64::from(more)
+                    })
+                    .collect();
+                let root = root(&sum, 0.25);
+                assert!((f64::from(listed(&out[2])[row]) * root - 1.0).abs() < 1e-5);
+                for c in 0..5 {
+                    assert!((f64::from(listed(&out[3])[row * 5 + c]) - sum[c]).abs() < 1e-5);
+                    let want = sum[c] / root * f64::from(gammas[c]);
+                    assert!((f64::from(listed(&out[0])[row * 5 + c]) - want).abs() < 1e-4);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_simplified_norm_is_one_of_two_domains() {
+        let (x, scale) = (floats(&[3, 4]), floats(&[4]));
+        let mut all = Vec::new();
+        for domain in ["", MICROSOFT] {
+            let trial = Trial::new("SimplifiedLayerNormalization", 1)
+                .domain(domain)
+                .int("stash_type", 1)
+                .outputs(2);
+            all.push(trial.run(&[Some(&x), Some(&scale)]).unwrap());
+        }
+        let rms = Trial::new("RMSNormalization", 23)
+            .one(&[&x, &scale])
+            .unwrap();
+        for out in &all {
+            assert_eq!(listed(&out[0]), listed(&rms));
+            for row in 0..3 {
+                let values: Vec<f64> = listed(&x)[row * 4..][..4]
+                    .iter()
+                    .map(|&x| f64::from(x))
+                    .collect();
+                let inverse = f64::from(listed(&out[1])[row]);
+                assert!((inverse * root(&values, 1e-5) - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn statistics_have_the_stashed_type() {
+        let x: Vec<f64> = (0..6).map(|i| f64::from(i * i)).collect();
+        let (x, scale) = (
+            Tensor::from_slice(&[2, 3], &x).unwrap(),
+            Tensor::from_slice(&[3], &[1f64; 3]).unwrap(),
+        );
+        let trial = |stash| {
+            Trial::new("LayerNormalization", 17)
+                .int("stash_type", stash)
+                .outputs(3)
+        };
+        let out = trial(1).run(&[Some(&x), Some(&scale)]).unwrap();
+        assert_eq!(
+            (out[0].dtype(), out[1].dtype(), out[1].shape()),
+            (DType::Double, DType::Float, &[2, 1][..])
+        );
+        assert!((listed(&out[1])[0] - 5.0 / 3.0).abs() < 1e-6);
+        let out = trial(16).run(&[Some(&x), Some(&scale)]).unwrap();
+        assert_eq!(out[2].dtype(), DType::Bfloat16);
+        assert!(trial(7).run(&[Some(&x), Some(&scale)]).is_err());
+        assert!(
+            Trial::new("LayerNormalization", 17)
+                .int("axis", 2)
+                .one(&[&x, &scale])
+                .is_err()
+        );
+        assert!(
+            Trial::new("LayerNormalization", 17)
+                .int("spare", 2)
+                .one(&[&x, &scale])
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Appends of one call: a lease for each binding that may append, what became of it, and the candidate it left.
+
+use crate::events::{Meter, StorageReport};
+use crate::explain::Outcome;
+use crate::kernel::OpError;
+use refeed_values::append::{
+    AppendCandidate, AppendLease, AppendReservation, PersistentTensor, Reserve,
+};
+use refeed_values::{Allocator, Tensor};
+
+/// Input and output position of a node that reads a bound input and writes the output bound to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AppendSite {
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+    pub(crate) binding: usize,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    lease: Option<AppendLease>,
+    candidate: Option<AppendCandidate>,
+    outcome: Option<Outcome>,
+}
+
+/// The appends of one call, by binding. Empty for sessions and subgraphs.
+#[derive(Debug, Default)]
+pub(crate) struct Appends {
+    entries: Vec<Entry>,
+}
+
+impl Appends {
+    pub(crate) fn new(bindings: usize) -> Appends {
+        Appends {
+            entries: std::iter::repeat_with(Entry::default)
+                .take(bindings)
+                .collect(),
+        }
+    }
+
+    /// Hands in the permission to append to a retained value, once a call.
+    pub(crate) fn arm(&mut self, binding: usize, lease: AppendLease) {
+        self.entries[binding] = Entry {
+            lease: Some(lease),
+            ..Entry::default()
+        };
+    }
+
+    pub(crate) fn reserve(
+        &mut self,
+        binding: usize,
+        shape: &[usize],
+        axis: usize,
+        allocator: &Allocator,
+        meter: &mut Meter,
+    ) -> Result<Option<AppendReservation>, OpError> {
+        let Some(entry) = self.entries.get_mut(binding) else {
+            return Ok(None);
+        };
+        let Some(lease) = entry.lease.take() else {
+            return Err(OpError::Unsupported(
+                "append lease has already been consumed".to_string(),
+            ));
+        };
+        match lease.reserve(shape, axis, allocator)? {
+            Reserve::Declined(reason) => {
+                entry.outcome = Some(Outcome::Copied(reason.to_string()));
+                Ok(None)
+            }
+            Reserve::Ready(reservation) => {
+                let placed = reservation.outcome();
+                report(meter, &reservation);
+                entry.outcome = Some(Outcome::from(&placed));
+                Ok(Some(reservation))
+            }
+        }
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        binding: usize,
+        reservation: AppendReservation,
+    ) -> Result<Tensor, OpError> {
+        let candidate = reservation.seal();
+        let tensor = candidate.tensor();
+        if let Some(entry) = self.entries.get_mut(binding) {
+            entry.candidate = Some(candidate);
+        }
+        Ok(tensor)
+    }
+
+    /// Notes why an output was computed densely although its node could have appended.
+    pub(crate) fn copied_because(&mut self, binding: usize, reason: String) {
+        if let Some(entry) = self.entries.get_mut(binding) {
+            entry.outcome = Some(Outcome::Copied(reason));
+        }
+    }
+
+    /// What became of a binding's append in this call, when its node tried one.
+    pub(crate) fn outcome(&self, binding: usize) -> Option<&Outcome> {
+        self.entries.get(binding)?.outcome.as_ref()
+    }
+
+    /// Turns a computed output into a value to retain: with its capacity when it still is the append's own result,
+    /// else as plain memory.
+    pub(crate) fn retain(&mut self, binding: usize, output: &Tensor) -> PersistentTensor {
+        match self
+            .entries
+            .get_mut(binding)
+            .and_then(|entry| entry.candidate.take())
+        {
+            Some(candidate) if candidate.certifies(output) => candidate.publish(),
+            Some(candidate) => {
+                candidate.discard();
+                PersistentTensor::imported(output.clone())
+            }
+            None => PersistentTensor::imported(output.clone()),
+        }
+    }
+
+    /// Ends a failed call. Everything that saw the rows must be gone by now, so that they can be given back.
+    pub(crate) fn abandon(&mut self) {
+        for entry in &mut self.entries {
+            entry.lease = None;
+            if let Some(candidate) = entry.candidate.take() {
+                candidate.discard();
+            }
+        }
+    }
+}
+
+/// One event for the buffer that was found or made, and one for the prefix that moved.
+fn report(meter: &mut Meter, reservation: &AppendReservation) {
+    if !meter.is_on() {
+        return;
+    }
+    let counters = reservation.counters();
+    if counters.reuse_count + counters.allocations > 0 {
+        meter.storage(StorageReport {
+            allocations: counters.allocations,
+            allocated_bytes: counters.allocated_bytes,
+            reuse_count: counters.reuse_count,
+            ..StorageReport::default()
+        });
+    }
+    if counters.prefix_copied_bytes > 0 {
+        let prefix_copied_bytes = counters.prefix_copied_bytes;
+        meter.storage(StorageReport {
+            prefix_copied_bytes,
+            ..StorageReport::default()
+        });
+    }
+}

@@ -1,0 +1,224 @@
+//! What can go wrong with a session, a state or a call.
+
+use crate::conform::ConformError;
+use crate::events::NodeLabel;
+use crate::kernel::OpError;
+use refeed_graph::ModelError;
+use refeed_graph::schema::InferError;
+use refeed_values::TensorError;
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Where a node stands, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePath {
+    /// Position in the graph that holds the node.
+    pub index: usize,
+    /// The node's name; may be empty.
+    pub name: Arc<str>,
+    /// Operator domain.
+    pub domain: Arc<str>,
+    /// Operator.
+    pub op_type: Arc<str>,
+    /// Root position and attribute of the control-flow node around it.
+    pub within: Option<(usize, Arc<str>)>,
+}
+
+impl fmt::Display for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.index)?;
+        if let Some((index, attribute)) = &self.within {
+            write!(f, " of `{attribute}` of node {index}")?;
+        }
+        if !self.name.is_empty() {
+            write!(f, " `{}`", self.name)?;
+        }
+        match &*self.domain {
+            "" => write!(f, " ({})", self.op_type),
+            domain => write!(f, " ({domain}:{})", self.op_type),
+        }
+    }
+}
+
+impl From<&NodeLabel> for NodePath {
+    fn from(label: &NodeLabel) -> NodePath {
+        NodePath {
+            index: label.index,
+            name: label.name.clone(),
+            domain: label.domain.clone(),
+            op_type: label.op_type.clone(),
+            within: label.within.clone(),
+        }
+    }
+}
+
+/// A node that failed while it ran.
+#[derive(Debug, Error)]
+#[error("{node}: {source}")]
+pub struct RunError {
+    /// Which node.
+    pub node: NodePath,
+    /// Why.
+    pub source: OpError,
+}
+
+impl RunError {
+    /// Whether the caller's own wish to stop ended the run.
+    pub fn is_interrupt(&self) -> bool {
+        match &self.source {
+            OpError::Interrupted => true,
+            OpError::Nested(inner) => inner.is_interrupt(),
+            _ => false,
+        }
+    }
+}
+
+/// Why a node cannot be part of a session.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NodeProblem {
+    /// refeed has no kernel for the operator.
+    #[error("refeed has no kernel for this operator")]
+    NoKernel,
+    /// The kernel does not compute this element type.
+    #[error("input {index}: elements of {got} are not computed; expected one of {expected}")]
+    DType {
+        /// Input position.
+        index: usize,
+        /// Element type in the model.
+        got: refeed_values::DType,
+        /// What the kernel computes.
+        expected: String,
+    },
+    /// The number of inputs or outputs is not the operator's.
+    #[error("expected {expected} {what}, got {got}")]
+    Arity {
+        /// "inputs" or "outputs".
+        what: &'static str,
+        /// What the operator accepts.
+        expected: String,
+        /// What the node has.
+        got: usize,
+    },
+    /// The model imports a version of the operator that is older than what refeed reads.
+    #[error("opset {got} is older than the oldest version that refeed reads, {oldest}")]
+    Version {
+        /// Imported version.
+        got: i64,
+        /// Oldest version that the schema covers.
+        oldest: i64,
+    },
+    /// The node's types contradict its operator.
+    #[error(transparent)]
+    Infer(#[from] InferError),
+    /// The kernel could not be built.
+    #[error(transparent)]
+    Build(#[from] OpError),
+}
+
+/// A model that no session can be made of.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The model itself is broken, or breaks the rules of bindings.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Nodes that cannot be computed; the first few are named.
+    #[error("{}", list_problems(.0))]
+    Unsupported(Vec<(NodePath, NodeProblem)>),
+    /// A value is used that nothing defines.
+    #[error("{node} uses `{name}`, which nothing defines")]
+    Undefined {
+        /// The node.
+        node: NodePath,
+        /// The value.
+        name: String,
+    },
+    /// A declared output that nothing defines.
+    #[error("graph output `{0}` is produced by nothing")]
+    NoProducer(String),
+    /// A graph input of a kind that refeed cannot be fed.
+    #[error("{role} `{name}`: {kind} values are not supported, expected a tensor")]
+    Kind {
+        /// "graph input" or "graph output".
+        role: &'static str,
+        /// The value.
+        name: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// The environment asks for an instruction set that the machine does not have.
+    #[error(transparent)]
+    Isa(#[from] refeed_kernels::IsaError),
+}
+
+fn list_problems(problems: &[(NodePath, NodeProblem)]) -> String {
+    const SHOWN: usize = 5;
+    let mut lines: Vec<String> = problems
+        .iter()
+        .take(SHOWN)
+        .map(|(node, problem)| format!("{node}: {problem}"))
+        .collect();
+    if problems.len() > SHOWN {
+        lines.push(format!("and {} more nodes", problems.len() - SHOWN));
+    }
+    lines.join("; ")
+}
+
+/// A call, or a change of a state, that did not happen. The state is as it was before.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// No session can be made of the model.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The model declares no binding.
+    #[error("missing graph persistence declarations: the model binds no input to an output")]
+    NoBindings,
+    /// A feed or initial value names no graph input.
+    #[error("unknown graph input `{0}`")]
+    UnknownInput(String),
+    /// A feed names a bound input.
+    #[error("feeds must not override retained input `{0}`")]
+    OverridesRetained(String),
+    /// An input is neither fed nor given by an initializer.
+    #[error("missing current input `{0}`")]
+    MissingInput(String),
+    /// A bound input has no initial value.
+    #[error("missing initial whole input `{0}`")]
+    MissingInitial(String),
+    /// Initial values that are no bound inputs.
+    #[error("initial values must name exactly the retained whole inputs; `{0}` is not one")]
+    NotRetained(String),
+    /// An asked-for output is no graph output.
+    #[error("unknown graph output `{0}`")]
+    UnknownOutput(String),
+    /// A value contradicts its declared type.
+    #[error(transparent)]
+    Conform(#[from] ConformError),
+    /// A node failed.
+    #[error(transparent)]
+    Run(#[from] Box<RunError>),
+    /// An output could not be kept apart from a feed, or another value not be made.
+    #[error("output `{name}`: {source}")]
+    Output {
+        /// The output.
+        name: Arc<str>,
+        /// Why.
+        source: TensorError,
+    },
+    /// Another run, reset or close of this state is going on.
+    #[error("state is busy: run, reset, close and values of one state must not overlap")]
+    Busy,
+    /// The state is closed.
+    #[error("state is closed")]
+    Closed,
+}
+
+impl StateError {
+    /// Whether the caller's own wish to stop ended the run.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, StateError::Run(run) if run.is_interrupt())
+    }
+}

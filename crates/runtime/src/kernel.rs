@@ -1,0 +1,355 @@
+//! The seam between the plan and the operators: what a kernel is, how it is built, and what it sees of a call.
+
+use crate::append::{AppendSite, Appends};
+use crate::events::{Meter, StorageReport};
+use refeed_graph::Model;
+use refeed_graph::attributes::{AttributeError, Attributes};
+use refeed_graph::types::TensorType;
+use refeed_kernels::Compute;
+use refeed_proto::TensorProto;
+use refeed_values::append::{AppendError, AppendReservation};
+use refeed_values::{DType, Element, Pool, Tensor, TensorError, TensorMut, View};
+use smallvec::SmallVec;
+use std::fmt;
+use thiserror::Error;
+
+/// Place of a value in a frame.
+pub(crate) type Slot = u32;
+
+/// A node's computation, built once when the session is built, with its attributes parsed.
+pub trait Kernel: Send + Sync {
+    /// Reads the inputs, writes every output that the node wants.
+    ///
+    /// # Errors
+    /// When the values at hand cannot be computed on. The executor adds the node's name; nothing is published.
+    fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError>;
+}
+
+/// Why a node could not be built or computed. Short, about values only: the executor says where.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpError {
+    /// A required input is absent.
+    #[error("input {index} is required")]
+    MissingInput {
+        /// Input position.
+        index: usize,
+    },
+    /// An input has an element type that the kernel does not compute.
+    #[error("input {index}: expected elements of {expected}, got {got}")]
+    DType {
+        /// Input position.
+        index: usize,
+        /// What is accepted.
+        expected: String,
+        /// What came.
+        got: DType,
+    },
+    /// Shapes do not fit the operator or each other.
+    #[error("{0}")]
+    Shape(String),
+    /// A value (an index, a length, a step) is out of its range.
+    #[error("{what}: expected {expected}, got {got}")]
+    Value {
+        /// Which value.
+        what: &'static str,
+        /// The accepted range.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// A part of the operator that refeed does not compute.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// An attribute cannot be used.
+    #[error(transparent)]
+    Attribute(#[from] AttributeError),
+    /// Memory or layout.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// An append that broke its contract.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// A numeric kernel refused its operands.
+    #[error(transparent)]
+    Kernel(#[from] refeed_kernels::KernelError),
+    /// A tensor of the model is broken.
+    #[error(transparent)]
+    Model(Box<refeed_graph::ModelError>),
+    /// A node of a subgraph failed.
+    #[error(transparent)]
+    Nested(#[from] Box<crate::RunError>),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// Planted by a test.
+    #[cfg(feature = "testing")]
+    #[error("injected failure")]
+    Injected,
+}
+
+/// What a kernel is built from.
+pub struct Build<'a> {
+    /// The node's attributes; each must be read, or building fails.
+    pub attributes: &'a Attributes<'a>,
+    /// Version of the node's domain that the model imports.
+    pub opset: i64,
+    pub(crate) model: &'a Model,
+    pub(crate) inputs: &'a [Option<TensorType>],
+    pub(crate) constants: &'a [Option<Tensor>],
+    pub(crate) outputs: &'a [bool],
+}
+
+impl<'a> Build<'a> {
+    /// Number of input positions, absent ones included.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Whether an input is there and named.
+    pub fn has(&self, index: usize) -> bool {
+        matches!(self.inputs.get(index), Some(Some(_)))
+    }
+
+    /// The type of an input as far as it is known; `None` when the input is absent.
+    pub fn input(&self, index: usize) -> Option<&'a TensorType> {
+        self.inputs.get(index)?.as_ref()
+    }
+
+    /// The value of an input that is known before the first run.
+    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
+        self.constants.get(index)?.as_ref()
+    }
+
+    /// A tensor of the model, such as the value of an attribute; its bytes stay shared with the file.
+    ///
+    /// # Errors
+    /// When its payload does not fit its type and dimensions.
+    pub fn tensor(&self, proto: &TensorProto) -> Result<Tensor, OpError> {
+        self.model
+            .initializer(proto)
+            .map_err(|error| OpError::Model(Box::new(error)))
+    }
+
+    /// Number of output positions of the node.
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Whether the node names this output.
+    pub fn wants(&self, index: usize) -> bool {
+        self.outputs.get(index).copied().unwrap_or(false)
+    }
+}
+
+/// Builds the kernel of one node.
+pub type BuildFn = fn(&mut Build<'_>) -> Result<Box<dyn Kernel>, OpError>;
+
+/// A registered kernel: which operator it computes, on which element types, and how it is built.
+pub struct KernelEntry {
+    /// Operator domain; `""` is ai.onnx.
+    pub domain: &'static str,
+    /// Operator name.
+    pub op_type: &'static str,
+    /// For some input positions, the element types that the kernel computes; positions that are not listed accept
+    /// what the schema accepts.
+    pub types: &'static [(usize, &'static [DType])],
+    /// Builds it.
+    pub build: BuildFn,
+}
+
+impl fmt::Debug for KernelEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KernelEntry({}:{})", self.domain, self.op_type)
+    }
+}
+
+/// What a kernel sees of one execution of its node.
+pub struct Invocation<'a> {
+    pub(crate) slots: &'a [Option<Tensor>],
+    pub(crate) inputs: &'a [Option<Slot>],
+    pub(crate) wanted: &'a [Option<Slot>],
+    pub(crate) outputs: &'a mut SmallVec<[Option<Tensor>; 4]>,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) compute: &'a Compute<'static>,
+    pub(crate) sites: &'a [AppendSite],
+    pub(crate) appends: &'a mut Appends,
+    pub(crate) meter: &'a mut Meter,
+    pub(crate) interrupt: &'a mut crate::interrupt::Interrupt,
+}
+
+impl<'a> Invocation<'a> {
+    /// An input, or `None` when it is absent. The reference outlives borrows of the invocation.
+    pub fn input(&self, index: usize) -> Option<&'a Tensor> {
+        let slot = (*self.inputs.get(index)?)?;
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// An input that must be there.
+    ///
+    /// # Errors
+    /// When it is absent.
+    pub fn require(&self, index: usize) -> Result<&'a Tensor, OpError> {
+        self.input(index).ok_or(OpError::MissingInput { index })
+    }
+
+    /// A required input as a typed view.
+    ///
+    /// # Errors
+    /// When it is absent or of another element type.
+    pub fn view<T: Element>(&self, index: usize) -> Result<View<'a, T>, OpError> {
+        let tensor = self.require(index)?;
+        if !T::reads(tensor.dtype()) {
+            return Err(OpError::DType {
+                index,
+                expected: T::DTYPE.to_string(),
+                got: tensor.dtype(),
+            });
+        }
+        Ok(tensor.view::<T>()?)
+    }
+
+    /// A small integer input (axes, shapes, starts) as numbers; INT64 and INT32 are accepted.
+    ///
+    /// # Errors
+    /// When it is absent or of another element type.
+    pub fn ints(&self, index: usize) -> Result<SmallVec<[i64; 8]>, OpError> {
+        let tensor = self.require(index)?;
+        match tensor.dtype() {
+            DType::Int64 => Ok(tensor.view::<i64>()?.iter().collect()),
+            DType::Int32 => Ok(tensor.view::<i32>()?.iter().map(i64::from).collect()),
+            got => Err(OpError::DType {
+                index,
+                expected: "INT64 or INT32".to_string(),
+                got,
+            }),
+        }
+    }
+
+    /// Number of input positions, absent ones included.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Number of output positions.
+    pub fn output_count(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// Whether anybody reads this output.
+    pub fn wants(&self, index: usize) -> bool {
+        matches!(self.wanted.get(index), Some(Some(_)))
+    }
+
+    /// Writable memory of the session. Bytes are arbitrary: write all of them.
+    ///
+    /// # Errors
+    /// When the extent overflows or the budget is spent.
+    pub fn allocate(&mut self, dtype: DType, shape: &[usize]) -> Result<TensorMut, OpError> {
+        Ok(self.pool.tensor(dtype, shape)?)
+    }
+
+    /// Gives scratch memory back before the call ends.
+    pub fn recycle(&mut self, scratch: Tensor) {
+        self.pool.give(scratch);
+    }
+
+    /// The tensor itself when dense, else a dense copy in session memory.
+    ///
+    /// # Errors
+    /// When memory cannot be had.
+    pub fn dense(&mut self, tensor: &Tensor) -> Result<Tensor, OpError> {
+        if tensor.is_contiguous() {
+            return Ok(tensor.clone());
+        }
+        let mut out = self.pool.tensor(tensor.dtype(), tensor.shape())?;
+        tensor.copy_into(&mut out)?;
+        Ok(out.freeze())
+    }
+
+    /// Sets an output. Views of inputs are allowed: the executor keeps graph outputs apart from feeds.
+    pub fn set(&mut self, index: usize, tensor: Tensor) {
+        if self.wants(index) {
+            self.outputs[index] = Some(tensor);
+        }
+    }
+
+    /// Instruction set and thread pool.
+    pub fn compute(&self) -> &'a Compute<'static> {
+        self.compute
+    }
+
+    /// Asks for the rows behind a retained input, when output `output` is what the graph feeds back into input
+    /// `input`. `shape` is the whole result; only its extent along `axis` may differ from the input's, by growing.
+    ///
+    /// `None` means: no such binding at these positions, or the append is declined (the reason goes to
+    /// `explain()`); compute a dense result instead and [`Invocation::report`] it.
+    ///
+    /// # Errors
+    /// When the shape contradicts the input or memory cannot be had. One attempt a binding and call.
+    pub fn reserve(
+        &mut self,
+        input: usize,
+        output: usize,
+        shape: &[usize],
+        axis: usize,
+    ) -> Result<Option<AppendReservation>, OpError> {
+        let Some(site) = self
+            .sites
+            .iter()
+            .find(|site| site.input == input && site.output == output)
+        else {
+            return Ok(None);
+        };
+        self.appends
+            .reserve(site.binding, shape, axis, self.pool.allocator(), self.meter)
+    }
+
+    /// Ends the writing of reserved rows and makes the whole result output `output`.
+    ///
+    /// # Errors
+    /// When no binding has this output.
+    pub fn commit(&mut self, output: usize, reservation: AppendReservation) -> Result<(), OpError> {
+        let site = self.sites.iter().find(|site| site.output == output);
+        let binding = site.map(|site| site.binding).ok_or_else(|| {
+            OpError::Unsupported(format!(
+                "output {output} is not bound to an input of this node"
+            ))
+        })?;
+        let tensor = self.appends.commit(binding, reservation)?;
+        self.set(output, tensor);
+        Ok(())
+    }
+
+    /// Whether this output is fed back into an input of this very node: then its dense computation is a fallback that
+    /// must be reported.
+    pub fn is_bound(&self, output: usize) -> bool {
+        self.sites.iter().any(|site| site.output == output)
+    }
+
+    /// The input of this node into which the graph feeds output `output` back.
+    pub fn bound_input(&self, output: usize) -> Option<usize> {
+        self.sites
+            .iter()
+            .find(|site| site.output == output)
+            .map(|site| site.input)
+    }
+
+    /// Says why output `output`, although bound, is computed densely; `explain()` shows it.
+    pub fn copied_because(&mut self, output: usize, reason: impl Into<String>) {
+        if let Some(site) = self.sites.iter().find(|site| site.output == output) {
+            self.appends.copied_because(site.binding, reason.into());
+        }
+    }
+
+    /// Reports storage work of an append or of its dense fallback.
+    pub fn report(&mut self, report: StorageReport) {
+        self.meter.storage(report);
+    }
+
+    /// # Errors
+    /// When the caller asked to stop. Long kernels ask between chunks.
+    pub fn check_interrupt(&mut self) -> Result<(), OpError> {
+        self.interrupt.check()
+    }
+}

@@ -1,0 +1,122 @@
+//! A graph, compiled: values are slot numbers, nodes are kernels, and every slot's last use is known.
+
+mod branch;
+mod build;
+mod fold;
+mod scope;
+
+pub(crate) use build::compile;
+pub use build::{OperatorUse, survey};
+
+use crate::append::AppendSite;
+use crate::events::NodeLabel;
+use crate::explain::Outcome;
+use crate::kernel::{Kernel, Slot};
+use refeed_values::Tensor;
+use std::fmt;
+
+/// One node, ready to run.
+pub(crate) struct Step {
+    pub(crate) kernel: Box<dyn Kernel>,
+    pub(crate) inputs: Box<[Option<Slot>]>,
+    pub(crate) outputs: Box<[Option<Slot>]>,
+    /// Slots that nothing reads after this step.
+    pub(crate) release: Box<[Slot]>,
+    /// Appends that this node may make in place.
+    pub(crate) sites: Box<[AppendSite]>,
+    pub(crate) label: NodeLabel,
+    /// Whether this is an ordinary operator that writes a retained cache again when it cannot give a view.
+    pub(crate) rewrites_cache: bool,
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} {:?} -> {:?}",
+            self.label.op_type, self.inputs, self.outputs
+        )
+    }
+}
+
+/// A graph as steps over slots.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) slot_count: usize,
+    /// Slots of the graph inputs, in the graph's order.
+    pub(crate) inputs: Vec<Slot>,
+    /// Slots of the graph outputs, in the graph's order.
+    pub(crate) outputs: Vec<Slot>,
+    /// Values that are there before the first step and stay: initializers and folded constants.
+    pub(crate) presets: Vec<(Slot, Tensor)>,
+    /// Values of inputs that are not fed, by input position.
+    pub(crate) defaults: Vec<(usize, Tensor)>,
+    pub(crate) steps: Vec<Step>,
+    /// Slots that still hold a value after the last step.
+    pub(crate) leftover: Vec<Slot>,
+    /// What a binding's call amounts to when no append is tried, by binding.
+    pub(crate) usual: Vec<Outcome>,
+    /// Whether a node may append in place, by binding.
+    pub(crate) appends: Vec<bool>,
+}
+
+impl Plan {
+    /// Slots of a new frame, with the presets in place.
+    pub(crate) fn frame(&self) -> Vec<Option<Tensor>> {
+        let mut slots = vec![None; self.slot_count];
+        for (slot, tensor) in &self.presets {
+            slots[*slot as usize] = Some(tensor.clone());
+        }
+        slots
+    }
+
+    /// Whether a node may append to this binding's value in place.
+    pub(crate) fn may_append(&self, binding: usize) -> bool {
+        self.appends.get(binding).copied().unwrap_or(false)
+    }
+
+    /// Empties what a failed run left behind.
+    pub(crate) fn reset(&self, slots: &mut [Option<Tensor>]) {
+        slots.fill(None);
+        for (slot, tensor) in &self.presets {
+            slots[*slot as usize] = Some(tensor.clone());
+        }
+    }
+
+    /// Finds each slot's last use. Presets and graph outputs are never released.
+    pub(crate) fn place_releases(&mut self) {
+        const NEVER: usize = usize::MAX;
+        let mut last: Vec<Option<usize>> = vec![None; self.slot_count];
+        for (index, step) in self.steps.iter().enumerate() {
+            // An output that nobody reads goes right after its own step.
+            for slot in step.outputs.iter().chain(step.inputs.iter()).flatten() {
+                last[*slot as usize] = Some(index);
+            }
+        }
+        for slot in self
+            .outputs
+            .iter()
+            .chain(self.presets.iter().map(|(slot, _)| slot))
+        {
+            last[*slot as usize] = Some(NEVER);
+        }
+        let mut releases: Vec<Vec<Slot>> = vec![Vec::new(); self.steps.len()];
+        let mut leftover = self.outputs.clone();
+        for (slot, last) in last.iter().enumerate() {
+            match last {
+                Some(NEVER) => {}
+                Some(index) => releases[*index].push(slot as Slot),
+                None => leftover.push(slot as Slot),
+            }
+        }
+        for (step, release) in self.steps.iter_mut().zip(releases) {
+            step.release = release.into_boxed_slice();
+        }
+        leftover.sort_unstable();
+        leftover.dedup();
+        let preset: std::collections::HashSet<Slot> =
+            self.presets.iter().map(|(slot, _)| *slot).collect();
+        leftover.retain(|slot| !preset.contains(slot));
+        self.leftover = leftover;
+    }
+}

@@ -1,0 +1,75 @@
+//! Names while a graph is compiled: which slot a name stands for, and what is known of it.
+
+use crate::kernel::Slot;
+use crate::plan::Step;
+use refeed_graph::types::TensorType;
+use refeed_values::Tensor;
+use std::collections::HashMap;
+
+/// What is known of a slot at compile time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) ty: TensorType,
+    /// The value, when no run can change it.
+    pub(crate) constant: Option<Tensor>,
+    /// Whether it is a retained cache, or a rearrangement of one.
+    pub(crate) cache: bool,
+}
+
+/// Where a graph looks for names that it does not define.
+pub(crate) trait Outer {
+    /// The slot, in the outer graph, of a name that an inner graph captures.
+    fn capture(&mut self, name: &str) -> Option<(Slot, Known)>;
+}
+
+/// A graph being compiled.
+#[derive(Default)]
+pub(crate) struct Scope<'o> {
+    pub(crate) known: Vec<Known>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) names: HashMap<String, Slot>,
+    pub(crate) outer: Option<&'o mut dyn Outer>,
+    /// Outer slot and inner slot of every captured value.
+    pub(crate) captures: Vec<(Slot, Slot)>,
+}
+
+impl Scope<'_> {
+    /// A new slot.
+    pub(crate) fn slot(&mut self, known: Known) -> Slot {
+        self.known.push(known);
+        (self.known.len() - 1) as Slot
+    }
+
+    /// A new slot under a name.
+    pub(crate) fn define(&mut self, name: &str, known: Known) -> Slot {
+        let slot = self.slot(known);
+        self.names.insert(name.to_string(), slot);
+        slot
+    }
+
+    /// The slot of a name, captured from outside when it is not defined here.
+    pub(crate) fn lookup(&mut self, name: &str) -> Option<Slot> {
+        if let Some(&slot) = self.names.get(name) {
+            return Some(slot);
+        }
+        let (outside, known) = self.outer.as_mut()?.capture(name)?;
+        let constant = known.constant.is_some();
+        let inside = self.define(name, known);
+        if !constant {
+            self.captures.push((outside, inside));
+        }
+        Some(inside)
+    }
+
+    /// What is known of a slot.
+    pub(crate) fn known(&self, slot: Slot) -> &Known {
+        &self.known[slot as usize]
+    }
+}
+
+impl Outer for Scope<'_> {
+    fn capture(&mut self, name: &str) -> Option<(Slot, Known)> {
+        let slot = self.lookup(name)?;
+        Some((slot, self.known(slot).clone()))
+    }
+}

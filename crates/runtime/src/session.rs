@@ -1,0 +1,422 @@
+//! Sessions: a compiled model, and runs that remember nothing.
+
+use crate::append::Appends;
+use crate::conform::{Rule, Symbols, Table};
+use crate::context::RuntimeContext;
+use crate::error::{SessionError, StateError};
+use crate::events::Meter;
+use crate::execute::{Environment, execute};
+use crate::interrupt::{Interrupt, Poll};
+use crate::options::RuntimeSessionOptions;
+use crate::plan::{Plan, compile};
+use refeed_graph::types::ValueType;
+use refeed_graph::{BindingUses, Model};
+use refeed_kernels::{Compute, Isa, ThreadPool};
+use refeed_values::{Allocator, Pool, Provenance, Tensor};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What sessions and states of one model share: the plan, the weights, the declared types.
+pub(crate) struct Core {
+    pub(crate) model: Model,
+    pub(crate) plan: Plan,
+    pub(crate) options: RuntimeSessionOptions,
+    pub(crate) compute: Compute<'static>,
+    pub(crate) inputs: Vec<Rule>,
+    pub(crate) outputs: Vec<Rule>,
+    pub(crate) symbols: Symbols,
+    /// Declared input types again, with symbols that only retained values share; by binding.
+    pub(crate) retained: Vec<Rule>,
+    pub(crate) retained_symbols: Symbols,
+    pub(crate) uses: BindingUses,
+    pub(crate) allocator: Allocator,
+    names: Arc<[Arc<str>]>,
+}
+
+impl Core {
+    pub(crate) fn new(model: Model, options: RuntimeSessionOptions) -> Result<Core, SessionError> {
+        let uses = options.binding_uses.unwrap_or(model.binding_uses());
+        model
+            .check_binding_uses(Some(uses))
+            .map_err(refeed_graph::ModelError::from)?;
+        let compute = compute()?;
+        let plan = compile(&model, compute)?;
+        let (mut symbols, mut retained_symbols) = (Symbols::default(), Symbols::default());
+        let declared = |ty: &ValueType| ty.tensor().cloned().unwrap_or_default();
+        let inputs = model.inputs().iter();
+        let inputs = inputs
+            .map(|info| symbols.rule("input", info.name.clone(), &declared(&info.ty)))
+            .collect();
+        let outputs = model.outputs().iter();
+        let outputs = outputs
+            .map(|info| symbols.rule("output", info.name.clone(), &declared(&info.ty)))
+            .collect();
+        let retained = model.bindings().iter().map(|binding| {
+            let info = &model.inputs()[binding.input_index];
+            retained_symbols.rule("retained input", info.name.clone(), &declared(&info.ty))
+        });
+        let retained = retained.collect();
+        let names = model
+            .outputs()
+            .iter()
+            .map(|info| info.name.clone())
+            .collect();
+        let allocator = Allocator::with_limit(options.memory_limit.unwrap_or(usize::MAX));
+        Ok(Core {
+            plan,
+            options,
+            compute,
+            inputs,
+            outputs,
+            symbols,
+            retained,
+            retained_symbols,
+            uses,
+            allocator,
+            names,
+            model,
+        })
+    }
+
+    /// Position of a graph input.
+    pub(crate) fn input_position(&self, name: &str) -> Option<usize> {
+        self.model
+            .inputs()
+            .iter()
+            .position(|info| &*info.name == name)
+    }
+}
+
+/// The instruction set that the environment asks for, or the best one, and the threads that all sessions share.
+pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
+    Ok(Compute::new(Isa::from_env()?, ThreadPool::global()))
+}
+
+/// The slots and the memory of one execution at a time.
+pub(crate) struct Workspace {
+    slots: Vec<Option<Tensor>>,
+    pool: Pool,
+    /// One flag an input: whether this call fills it.
+    filled: Vec<bool>,
+    pub(crate) table: Table,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) materialised: Vec<(Arc<str>, usize)>,
+}
+
+impl Workspace {
+    pub(crate) fn new(core: &Core) -> Workspace {
+        Workspace {
+            slots: core.plan.frame(),
+            pool: Pool::new(core.allocator.clone()),
+            filled: vec![false; core.plan.inputs.len()],
+            table: core.symbols.table(),
+            warnings: Vec::new(),
+            materialised: Vec::new(),
+        }
+    }
+
+    /// Starts a call.
+    pub(crate) fn begin(&mut self) {
+        self.filled.fill(false);
+        self.table.clear();
+        self.materialised.clear();
+    }
+
+    /// Puts a value into an input's slot. The first value of a name counts; a second one is the caller's fault.
+    pub(crate) fn fill(&mut self, core: &Core, position: usize, tensor: Tensor) {
+        self.filled[position] = true;
+        self.slots[core.plan.inputs[position] as usize] = Some(tensor);
+    }
+
+    /// Fills what is left from initializers, and checks every input against its declaration.
+    pub(crate) fn check_inputs(&mut self, core: &Core) -> Result<(), StateError> {
+        for (position, tensor) in &core.plan.defaults {
+            if !self.filled[*position] {
+                self.fill(core, *position, tensor.clone());
+            }
+        }
+        for (position, rule) in core.inputs.iter().enumerate() {
+            let slot = core.plan.inputs[position] as usize;
+            let Some(tensor) = self.slots[slot].as_ref().filter(|_| self.filled[position]) else {
+                let name = core.model.inputs()[position].name.to_string();
+                return Err(StateError::MissingInput(name));
+            };
+            if let Some(clash) = rule.check(tensor, &mut self.table)? {
+                note_clash(core.uses, clash, &mut self.warnings)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the plan.
+    pub(crate) fn execute(
+        &mut self,
+        core: &Core,
+        appends: &mut Appends,
+        meter: &mut Meter,
+        poll: Option<Poll>,
+    ) -> Result<(), StateError> {
+        let mut environment = Environment {
+            pool: &mut self.pool,
+            compute: &core.compute,
+            appends,
+            meter,
+            interrupt: &mut Interrupt::new(poll),
+        };
+        execute(&core.plan, &mut self.slots, &mut environment).map_err(Box::new)?;
+        Ok(())
+    }
+
+    /// The graph outputs, in the graph's order, kept apart from feeds. `bound` outputs keep their strides.
+    pub(crate) fn collect(
+        &mut self,
+        core: &Core,
+        feeds: &[(usize, Tensor)],
+        bound: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Tensor>, StateError> {
+        let mut outputs = Vec::with_capacity(core.plan.outputs.len());
+        for (position, &slot) in core.plan.outputs.iter().enumerate() {
+            let name = &core.names[position];
+            // A slot that is both input and output is handed straight through.
+            let passed = core.plan.inputs.contains(&slot);
+            let tensor = self.slots[slot as usize]
+                .clone()
+                .ok_or_else(|| crate::error::SessionError::NoProducer(name.to_string()))?;
+            let lent = tensor.provenance() == Provenance::Foreign
+                || feeds
+                    .iter()
+                    .any(|(_, feed)| feed.buffer().same_allocation(tensor.buffer()));
+            let strided = !bound(position) && !tensor.is_contiguous();
+            if (lent && !passed) || strided {
+                let copy =
+                    tensor
+                        .to_dense(&core.allocator)
+                        .map_err(|source| StateError::Output {
+                            name: name.clone(),
+                            source,
+                        })?;
+                if lent {
+                    self.materialised.push((name.clone(), copy.bytes()));
+                }
+                outputs.push(copy);
+            } else {
+                outputs.push(tensor);
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Ends a call that went well: nothing of it stays in the slots.
+    pub(crate) fn end(&mut self, core: &Core) {
+        for &slot in core.plan.leftover.iter().chain(&core.plan.inputs) {
+            if let Some(tensor) = self.slots[slot as usize].take() {
+                self.pool.give(tensor);
+            }
+        }
+    }
+
+    /// Ends a call that failed.
+    pub(crate) fn abandon(&mut self, core: &Core) {
+        core.plan.reset(&mut self.slots);
+    }
+}
+
+/// Symbols are strict where a bound input has one use, and hints where any number of uses is allowed.
+pub(crate) fn note_clash(
+    uses: BindingUses,
+    clash: crate::conform::ConformError,
+    warnings: &mut Vec<String>,
+) -> Result<(), StateError> {
+    if uses != BindingUses::Any {
+        return Err(clash.into());
+    }
+    let text = clash.to_string();
+    // The same contradiction comes back each call with other numbers; a few examples say enough.
+    const KEPT: usize = 8;
+    if warnings.len() < KEPT && !warnings.contains(&text) {
+        warnings.push(text);
+    }
+    Ok(())
+}
+
+/// The named results of a call, in the graph's output order.
+#[derive(Debug, Clone)]
+pub struct Outputs {
+    names: Arc<[Arc<str>]>,
+    tensors: Vec<Tensor>,
+}
+
+impl Outputs {
+    pub(crate) fn new(core: &Core, tensors: Vec<Tensor>) -> Outputs {
+        Outputs {
+            names: core.names.clone(),
+            tensors,
+        }
+    }
+
+    /// The output of this name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.names
+            .iter()
+            .position(|held| &**held == name)
+            .map(|at| &self.tensors[at])
+    }
+
+    /// Names and values, in the graph's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.names.iter().map(|name| &**name).zip(&self.tensors)
+    }
+
+    /// The values, in the graph's order.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    /// The values, in the graph's order.
+    pub fn into_tensors(self) -> Vec<Tensor> {
+        self.tensors
+    }
+}
+
+impl std::ops::Index<&str> for Outputs {
+    type Output = Tensor;
+
+    /// # Panics
+    /// When there is no output of this name.
+    #[allow(clippy::panic)]
+    fn index(&self, name: &str) -> &Tensor {
+        match self.get(name) {
+            Some(tensor) => tensor,
+            None => panic!("no output `{name}`"),
+        }
+    }
+}
+
+/// A compiled model whose runs remember nothing; `Send` and `Sync`, so threads may share one.
+pub struct RuntimeSession {
+    core: Arc<Core>,
+    spare: Mutex<Vec<Workspace>>,
+}
+
+impl std::fmt::Debug for RuntimeSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimeSession")
+            .field("steps", &self.core.plan.steps.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl RuntimeSession {
+    /// Compiles a model.
+    ///
+    /// # Errors
+    /// When the model breaks the rules of its bindings, or has a node that refeed cannot compute.
+    pub fn new(
+        model: Model,
+        options: RuntimeSessionOptions,
+    ) -> Result<RuntimeSession, SessionError> {
+        Ok(RuntimeSession {
+            core: Arc::new(Core::new(model, options)?),
+            spare: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.core.model
+    }
+
+    /// Settings.
+    pub fn options(&self) -> &RuntimeSessionOptions {
+        &self.core.options
+    }
+
+    /// Position of a graph input by name, for [`RuntimeSession::run_positions`].
+    pub fn input_position(&self, name: &str) -> Option<usize> {
+        self.core.input_position(name)
+    }
+
+    /// Bytes that tensors of this session have in use.
+    pub fn live_bytes(&self) -> usize {
+        self.core.allocator.live_bytes()
+    }
+
+    /// Runs the graph once. Every input that no initializer gives must be fed, bound ones too.
+    ///
+    /// # Errors
+    /// When a feed is unknown, missing, or contradicts its declaration, or a node fails.
+    pub fn run<'n>(
+        &self,
+        context: &RuntimeContext,
+        feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
+    ) -> Result<Outputs, StateError> {
+        let feeds: Result<Vec<_>, _> = feeds
+            .into_iter()
+            .map(|(name, tensor)| match self.input_position(name) {
+                Some(position) => Ok((position, tensor)),
+                None => Err(StateError::UnknownInput(name.to_string())),
+            })
+            .collect();
+        self.run_positions(context, &feeds?, None)
+    }
+
+    /// As [`RuntimeSession::run`], with feeds by input position and a poll that can stop the run.
+    ///
+    /// # Errors
+    /// As [`RuntimeSession::run`].
+    pub fn run_positions(
+        &self,
+        context: &RuntimeContext,
+        feeds: &[(usize, Tensor)],
+        poll: Option<Poll>,
+    ) -> Result<Outputs, StateError> {
+        let core = &*self.core;
+        let spare = self
+            .spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let mut workspace = spare.unwrap_or_else(|| Workspace::new(core));
+        let result = Self::step(core, &mut workspace, context, feeds, poll);
+        match &result {
+            Ok(_) => workspace.end(core),
+            Err(_) => workspace.abandon(core),
+        }
+        self.spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(workspace);
+        Ok(Outputs::new(core, result?))
+    }
+
+    fn step(
+        core: &Core,
+        workspace: &mut Workspace,
+        context: &RuntimeContext,
+        feeds: &[(usize, Tensor)],
+        poll: Option<Poll>,
+    ) -> Result<Vec<Tensor>, StateError> {
+        workspace.begin();
+        for (position, tensor) in feeds {
+            if *position >= core.inputs.len() {
+                return Err(StateError::UnknownInput(position.to_string()));
+            }
+            workspace.fill(core, *position, tensor.clone());
+        }
+        workspace.check_inputs(core)?;
+        let mut meter = Meter::new(context.log(), core.allocator.clone());
+        workspace.execute(core, &mut Appends::default(), &mut meter, poll)?;
+        let outputs = workspace.collect(core, feeds, |_| false)?;
+        if core.options.check_shapes {
+            for (rule, tensor) in core.outputs.iter().zip(&outputs) {
+                if let Some(clash) = rule.check(tensor, &mut workspace.table)? {
+                    note_clash(core.uses, clash, &mut workspace.warnings)?;
+                }
+            }
+        }
+        Ok(outputs)
+    }
+}
