@@ -289,13 +289,13 @@ pub fn one_hot<T: Element>(
     (off, on): (T, T),
     out: &mut [T],
 ) -> Result<(), KernelError> {
-    let elements = indices.len().checked_mul(depth).unwrap_or(usize::MAX);
+    let elements = indices.len().saturating_mul(depth);
     KernelError::check_len("output", elements, out.len())?;
     out.fill(off);
     if indices.is_empty() {
         return Ok(());
     }
-    if inner == 0 || indices.len() % inner != 0 {
+    if inner == 0 || !indices.len().is_multiple_of(inner) {
         return Err(KernelError::Length {
             operand: "indices",
             expected: inner,

@@ -56,11 +56,7 @@ pub fn scale_and_add<T: Affine>(
     c: Option<&View<'_, T>>,
     beta: f32,
 ) -> Result<(), KernelError> {
-    KernelError::check_len(
-        "product",
-        m.checked_mul(n).unwrap_or(usize::MAX),
-        product.len(),
-    )?;
+    KernelError::check_len("product", m.saturating_mul(n), product.len())?;
     let Some(c) = c else {
         if alpha != 1.0 {
             for value in product {
