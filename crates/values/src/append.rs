@@ -92,8 +92,6 @@ pub use persistent_tensor::PersistentTensor;
 pub use reservation::{AppendReservation, SpansMut};
 pub use watermark::Block;
 
-#[cfg(loom)]
-pub(crate) use fault::{Fault, planted};
 pub(crate) use watermark::Sight;
 
 /// Counts the handles that see the rows of one candidate. Compared by identity; holds nothing.

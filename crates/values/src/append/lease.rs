@@ -240,12 +240,11 @@ fn spare_tail(spares: &mut SpareTails) -> Arc<Tail> {
 }
 
 impl Place {
-    /// A handle to the rows below the end of the claim, which the reservation keeps to itself until it is sealed.
-    pub(super) fn buffer(&self) -> Buffer {
-        let end = self.claim.first + self.claim.rows;
+    /// A handle to the value's `rows` rows, old and new, which the reservation keeps to itself until it is sealed.
+    pub(super) fn buffer(&self, rows: usize) -> Buffer {
         let sight = Sight {
             tail: Arc::clone(&self.claim.tail),
-            end,
+            end: self.start + rows,
         };
         Buffer::of_block(Arc::clone(self.claim.handle.allocation()), sight)
     }

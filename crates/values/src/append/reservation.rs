@@ -66,7 +66,7 @@ impl AppendReservation {
         debug_assert_eq!(geometry.axis, axis);
         let layout = geometry.layout(rows).ok_or(too_large)?;
         let offset = place.start * geometry.row_bytes;
-        let tensor = Tensor::from_parts(geometry.dtype, layout, offset, place.buffer())?;
+        let tensor = Tensor::from_parts(geometry.dtype, layout, offset, place.buffer(rows))?;
         Ok(AppendReservation {
             tensor,
             place,

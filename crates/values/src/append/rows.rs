@@ -171,6 +171,11 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        // A model that failed is being unwound, and loom's objects are of no more use.
+        #[cfg(loom)]
+        if std::thread::panicking() {
+            return;
+        }
         self.give_back();
     }
 }

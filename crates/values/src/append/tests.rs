@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arithmetic;
+mod sharing;
+mod values;
+
 use super::*;
-use crate::{Allocator, Tensor};
+use crate::{Allocator, DType, Layout, Tensor, TensorMut};
 
 fn policy(initial_capacity: usize, reuse: AppendReuse) -> AppendPolicy {
     AppendPolicy {
