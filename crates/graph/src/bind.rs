@@ -9,7 +9,7 @@ mod template;
 
 pub use report::{BindReport, BoundPair, MatchedBy};
 pub use schemes::{KNOWN, Scheme, schemes};
-pub use template::{Template, TemplateError};
+pub use template::{Ambiguous, Template, TemplateError};
 
 use crate::bindings::BindingUses;
 use crate::error::BindError;

@@ -142,7 +142,7 @@ pub fn check_binding_uses(
     Ok(uses)
 }
 
-/// Names that the nested graphs of a node take from outside, each once, in the order of first use.
+/// Names that the nested graphs of a node take from outside, each once. Outer graphs come before the graphs in them.
 pub fn captures(node: &NodeProto) -> Vec<&str> {
     enum Step<'a> {
         Enter(&'a GraphProto),
@@ -185,3 +185,6 @@ pub fn captures(node: &NodeProto) -> Vec<&str> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;
