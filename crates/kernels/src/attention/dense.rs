@@ -261,7 +261,13 @@ fn few_scores<T: Real, S: Simd<T::Acc>>(
             continue;
         }
         if any >> j & 15 == 15 {
-            let k = [0, 1, 2, 3].map(|c| keys.line(first + j + c));
+            let at = first + j;
+            let k = [
+                keys.line(at),
+                keys.line(at + 1),
+                keys.line(at + 2),
+                keys.line(at + 3),
+            ];
             let mut i = 0;
             while i + 2 <= count {
                 let [a, b] = dots(s, [query(i), query(i + 1)], k);
@@ -301,7 +307,13 @@ fn few_values<T: Real, S: Simd<T::Acc>>(
     let mut j = 0;
     while j < TILE && any >> j != 0 {
         if every >> j & 15 == 15 {
-            let v = [0, 1, 2, 3].map(|c| values.line(first + j + c));
+            let at = first + j;
+            let v = [
+                values.line(at),
+                values.line(at + 1),
+                values.line(at + 2),
+                values.line(at + 3),
+            ];
             for i in 0..bits.len() {
                 let w = &weights[i * TILE + j..][..4];
                 let w = [w[0], w[1], w[2], w[3]];

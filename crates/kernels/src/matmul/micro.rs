@@ -103,8 +103,12 @@ pub(crate) fn axpys<T: Real, S: Simd<T::Acc>, const N: usize>(
 ) {
     let l = S::LANES;
     let n = y.len();
-    let x = x.map(|x| &x[..n]);
-    let f = factors.map(|f| s.splat(f));
+    let mut f = [s.splat(T::Acc::ZERO); N];
+    let mut x = x;
+    for i in 0..N {
+        f[i] = s.splat(factors[i]);
+        x[i] = &x[i][..n];
+    }
     let mut at = 0;
     while at + 2 * l <= n {
         let (mut a, mut b) = (s.load(&y[at..]), s.load(&y[at + l..]));
@@ -150,11 +154,20 @@ pub(crate) fn dots<T: Real, S: Simd<T::Acc>, const M: usize, const N: usize>(
 ) -> [[T::Acc; N]; M] {
     let l = S::LANES;
     let n = a[0].len();
-    let (a, b) = (a.map(|a| &a[..n]), b.map(|b| &b[..n]));
+    let (mut a, mut b) = (a, b);
+    for x in &mut a {
+        *x = &x[..n];
+    }
+    for x in &mut b {
+        *x = &x[..n];
+    }
     let mut acc = [[s.splat(T::Acc::ZERO); N]; M];
     let mut at = 0;
     while at + l <= n {
-        let y = b.map(|b| T::load(s, &b[at..]));
+        let mut y = [s.splat(T::Acc::ZERO); N];
+        for j in 0..N {
+            y[j] = T::load(s, &b[j][at..]);
+        }
         for i in 0..M {
             let x = s.load(&a[i][at..]);
             for j in 0..N {
@@ -164,7 +177,10 @@ pub(crate) fn dots<T: Real, S: Simd<T::Acc>, const M: usize, const N: usize>(
         at += l;
     }
     if at < n {
-        let y = b.map(|b| load_part(s, &b[at..], T::default()));
+        let mut y = [s.splat(T::Acc::ZERO); N];
+        for j in 0..N {
+            y[j] = load_part(s, &b[j][at..], T::default());
+        }
         for i in 0..M {
             let x = load_part(s, &a[i][at..], T::Acc::ZERO);
             for j in 0..N {
@@ -172,7 +188,13 @@ pub(crate) fn dots<T: Real, S: Simd<T::Acc>, const M: usize, const N: usize>(
             }
         }
     }
-    acc.map(|row| row.map(|v| s.sum(v)))
+    let mut out = [[T::Acc::ZERO; N]; M];
+    for i in 0..M {
+        for j in 0..N {
+            out[i][j] = s.sum(acc[i][j]);
+        }
+    }
+    out
 }
 
 /// Adds the product of a left panel and a right panel to a tile of `c`, whose rows are `stride` apart.

@@ -15,7 +15,10 @@ pub(super) const FEW: usize = 8;
 /// Columns of a tile: its sums stay in the first cache.
 const WIDE: usize = 1024;
 
-/// Computes the product, or returns `false` when no axis of the right operand is dense.
+/// Largest left operand: it is widened as a whole, which the blocked way does in parts.
+const MOST: usize = 1 << 24;
+
+/// Computes the product, or returns `false` when no axis of the right operand is dense or the left one is too large.
 pub(super) fn multiply<T: Real>(
     compute: &Compute<'_>,
     operands: &Operands<'_, T>,
@@ -32,10 +35,8 @@ pub(super) fn multiply<T: Real>(
     let strides = b.strides();
     let (along_k, along_n) = (strides[b.rank() - 2], strides[b.rank() - 1]);
     let by_dots = k > 1 && along_k == 1;
-    if !(by_dots || n == 1 || along_n == 1 || k == 1) {
-        return false;
-    }
-    if !by_dots && n > 1 && along_n != 1 {
+    let by_rows = n == 1 || along_n == 1;
+    if !(by_dots || by_rows) || m.saturating_mul(k) > MOST {
         return false;
     }
     let threads = compute.pool.threads();
@@ -172,7 +173,13 @@ fn by_columns<T: Real, S: Simd<T::Acc>>(
         while i < m {
             let row = |i: usize| &rows[i * k..][..k];
             if count == 4 {
-                let b = [0, 1, 2, 3].map(|c| lines.line(col + j + c));
+                let at = col + j;
+                let b = [
+                    lines.line(at),
+                    lines.line(at + 1),
+                    lines.line(at + 2),
+                    lines.line(at + 3),
+                ];
                 if i + 2 <= m {
                     let d = dots(s, [row(i), row(i + 1)], b);
                     sums[i * cols + j..][..4].copy_from_slice(&d[0]);

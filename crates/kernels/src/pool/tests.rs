@@ -152,3 +152,28 @@ fn a_dropped_pool_ends_its_threads() {
     drop(pool);
     assert!(shared.upgrade().is_none());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_forked_child_gets_threads_of_its_own() {
+    let pool = ThreadPool::new(3);
+    pool.run(8, |_| {});
+    // SAFETY: the child only runs the pool and leaves by `_exit`, without unwinding into the test harness.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let count = AtomicUsize::new(0);
+        pool.run(100, |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let own = pool.forked.get().is_some_and(|p| p.threads() == 3);
+        let good = own && count.load(Ordering::Relaxed) == 100;
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(!good)) };
+    }
+    assert!(child > 0);
+    let mut status = -1;
+    // SAFETY: `status` is a valid place to write to.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(pool.forked.get().is_none());
+}

@@ -1,0 +1,75 @@
+//! Matrix products: decode shapes in bytes read a second, prefill shapes in multiply-adds a second.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use refeed_kernels::{Compute, Isa, ThreadPool, matmul::matmul};
+use refeed_values::View;
+use std::hint::black_box;
+
+fn values(n: usize) -> Vec<f32> {
+    (0..n)
+        .map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0)
+        .collect()
+}
+
+/// `[m, k] · [k, n]`, the right operand dense along `n` or along `k`.
+fn product(c: &mut Criterion, group: &str, sizes: &[[usize; 3]], by_bytes: bool) {
+    let mut group = c.benchmark_group(group);
+    group.sample_size(10);
+    for &[m, k, n] in sizes {
+        let (a, b) = (values(m * k), values(k * n));
+        let mut out = vec![0f32; m * n];
+        group.throughput(if by_bytes {
+            Throughput::Bytes(4 * (k * n) as u64)
+        } else {
+            Throughput::Elements((m * k * n) as u64)
+        });
+        for isa in Isa::available() {
+            let compute = Compute {
+                isa,
+                pool: ThreadPool::global(),
+            };
+            for turned in [false, true] {
+                let shape = if turned { [n, k] } else { [k, n] };
+                let (Some(left), Some(right)) =
+                    (View::from_slice(&a, &[m, k]), View::from_slice(&b, &shape))
+                else {
+                    continue; // the slices were made for these shapes
+                };
+                let right = if turned {
+                    right.swap(0, 1)
+                } else {
+                    Some(right)
+                };
+                let Some(right) = right else { continue };
+                let form = if turned { "n-by-k" } else { "k-by-n" };
+                let name = BenchmarkId::new(format!("{isa}/{form}"), format!("{m}x{k}x{n}"));
+                group.bench_function(name, |bencher| {
+                    bencher
+                        .iter(|| matmul(&compute, black_box(&left), black_box(&right), &mut out));
+                });
+            }
+        }
+    }
+    group.finish();
+}
+
+fn decode(c: &mut Criterion) {
+    product(
+        c,
+        "matmul/decode",
+        &[[1, 576, 1536], [1, 2048, 8192], [4, 1024, 4096]],
+        true,
+    );
+}
+
+fn prefill(c: &mut Criterion) {
+    product(
+        c,
+        "matmul/prefill",
+        &[[64, 576, 1536], [512, 512, 512]],
+        false,
+    );
+}
+
+criterion_group!(benches, decode, prefill);
+criterion_main!(benches);
