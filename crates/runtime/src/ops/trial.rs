@@ -174,3 +174,101 @@ pub(super) fn floats(shape: &[usize]) -> Tensor {
 pub(super) fn listed(tensor: &Tensor) -> Vec<f32> {
     tensor.view::<f32>().unwrap().to_vec()
 }
+
+/// Random numbers from a fixed start: whatever an operator is given, it answers or refuses.
+#[test]
+fn no_combination_of_edge_numbers_panics() {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut pick = move |n: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    const EDGES: [i64; 12] = [
+        i64::MIN,
+        i64::MIN + 1,
+        -3,
+        -2,
+        -1,
+        0,
+        1,
+        2,
+        3,
+        1 << 40,
+        i64::MAX - 1,
+        i64::MAX,
+    ];
+    const SHAPES: [&[usize]; 8] = [
+        &[],
+        &[0],
+        &[1],
+        &[3],
+        &[2, 3],
+        &[2, 0, 3],
+        &[1, 2, 3],
+        &[2, 1, 2, 2],
+    ];
+    const OPS: [(&str, i64, usize, usize); 22] = [
+        ("Reshape", 14, 2, 1),
+        ("Expand", 13, 2, 1),
+        ("Squeeze", 13, 2, 1),
+        ("Unsqueeze", 13, 2, 1),
+        ("Slice", 13, 5, 1),
+        ("Split", 18, 2, 2),
+        ("Flatten", 13, 1, 1),
+        ("Transpose", 13, 1, 1),
+        ("Concat", 13, 3, 1),
+        ("Pad", 18, 2, 1),
+        ("Tile", 13, 2, 1),
+        ("Trilu", 14, 2, 1),
+        ("ScatterND", 18, 3, 1),
+        ("ScatterElements", 18, 3, 1),
+        ("TensorScatter", 24, 3, 1),
+        ("Gather", 13, 2, 1),
+        ("GatherND", 13, 2, 1),
+        ("GatherElements", 13, 2, 1),
+        ("TopK", 11, 2, 2),
+        ("OneHot", 11, 3, 1),
+        ("MatMul", 13, 2, 1),
+        ("LayerNormalization", 17, 3, 3),
+    ];
+    let (mut answered, mut refused) = (0, 0);
+    for _ in 0..6000 {
+        let (op, opset, inputs, outputs) = OPS[pick(OPS.len())];
+        let mut trial = Trial::new(op, opset).outputs(outputs);
+        let attribute = match op {
+            "Flatten" | "Split" | "Concat" | "ScatterElements" | "TensorScatter" | "Gather"
+            | "GatherElements" | "TopK" | "OneHot" | "LayerNormalization" => Some("axis"),
+            "GatherND" => Some("batch_dims"),
+            _ => None,
+        };
+        if let Some(name) = attribute {
+            trial = trial.int(name, EDGES[pick(EDGES.len())]);
+        }
+        if op == "Transpose" {
+            let perm: Vec<i64> = (0..pick(4)).map(|_| EDGES[pick(EDGES.len())]).collect();
+            trial = trial.ints("perm", &perm);
+        }
+        let given: Vec<Tensor> = (0..inputs)
+            .map(|at| {
+                let shape = SHAPES[pick(SHAPES.len())];
+                // Now and then numbers stand where values are wanted and the other way round.
+                if (at == 0) != (pick(8) == 0) {
+                    return floats(shape);
+                }
+                let numbers: Vec<i64> = (0..shape.iter().product())
+                    .map(|_| EDGES[pick(EDGES.len())])
+                    .collect();
+                Tensor::from_slice(shape, &numbers).unwrap()
+            })
+            .collect();
+        let given: Vec<Option<&Tensor>> =
+            given.iter().map(|x| (pick(10) > 0).then_some(x)).collect();
+        match trial.run(&given) {
+            Ok(_) => answered += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(answered > 300 && refused > 300, "{answered} {refused}");
+}
