@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-/// Rounds that a worker looks for the next job before it sleeps; some twenty microseconds.
-const SPIN: usize = 4000;
+/// Rounds that a worker looks for the next job before it sleeps: tens of microseconds, as long as a pause instruction takes.
+const SPIN: usize = 2000;
 
 /// A fixed set of threads. See the module head.
 #[derive(Debug)]
