@@ -49,4 +49,4 @@ pub use compute::Compute;
 pub use error::KernelError;
 pub use isa::{ISA_VARIABLE, Isa, IsaError};
 pub use pool::ThreadPool;
-pub use storage::Real;
+pub use storage::{Accumulator, Real};
