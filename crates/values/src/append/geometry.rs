@@ -16,8 +16,6 @@ pub(crate) struct Geometry {
     pub(crate) inner: Dims,
     /// Product of `outer`; at least 1.
     pub(crate) slices: usize,
-    /// Elements of one row; at least 1.
-    pub(crate) row_elements: usize,
     /// Bytes of one row of one outer slice; at least 1.
     pub(crate) row_bytes: usize,
     pub(crate) capacity_rows: usize,
@@ -46,14 +44,6 @@ impl Geometry {
         }
         let slices: usize = outer.iter().product();
         let row_elements = whole.elements() / slices;
-        if reuse == AppendReuse::Exclusive {
-            if slices != 1 {
-                return Ok(Err(DeclineReason::ExclusiveSlices { slices }));
-            }
-            if dtype != DType::Float {
-                return Ok(Err(DeclineReason::ExclusiveDType { dtype }));
-            }
-        }
         if dtype.is_packed() {
             // The extent fits in memory, so its bits fit in 128.
             if !(row_elements as u128 * dtype.bits() as u128).is_multiple_of(8) {
@@ -67,16 +57,28 @@ impl Geometry {
             }
         }
         let row_bytes = whole.bytes() / slices;
-        Ok(Ok(Geometry {
+        let geometry = Geometry {
             dtype,
             axis,
             outer,
             inner,
             slices,
-            row_elements,
             row_bytes,
             capacity_rows: 0,
-        }))
+        };
+        match (reuse, geometry.declines_exclusive()) {
+            (AppendReuse::Exclusive, Some(reason)) => Ok(Err(reason)),
+            _ => Ok(Ok(geometry)),
+        }
+    }
+
+    /// Why [`AppendReuse::Exclusive`] gives such values no capacity.
+    pub(crate) fn declines_exclusive(&self) -> Option<DeclineReason> {
+        let (slices, dtype) = (self.slices, self.dtype);
+        if slices != 1 {
+            return Some(DeclineReason::ExclusiveSlices { slices });
+        }
+        (dtype != DType::Float).then_some(DeclineReason::ExclusiveDType { dtype })
     }
 
     /// Gives the geometry its capacity, in rows; at least `rows`, the rows that the block must take now.

@@ -5,7 +5,9 @@ use super::geometry::Geometry;
 use super::reservation::{AppendReservation, Place};
 use super::rows::Claim;
 use super::watermark::{BlockHandle, Sight};
-use super::{AppendError, AppendPolicy, DeclineReason, MoveReason, Outcome, SpareTails, Tail};
+use super::{
+    AppendError, AppendPolicy, AppendReuse, DeclineReason, MoveReason, Outcome, SpareTails, Tail,
+};
 use crate::allocation::Allocator;
 use crate::sync::Arc;
 use crate::{Buffer, Extent, Tensor};
@@ -84,12 +86,6 @@ impl AppendLease {
         if self.policy.initial_capacity == 0 {
             return Ok(Reserve::Declined(DeclineReason::CapacityZero));
         }
-        let dtype = self.past.dtype();
-        Extent::new(dtype, result_shape)?;
-        let geometry = match Geometry::of(dtype, result_shape, axis, self.policy.reuse)? {
-            Ok(geometry) => geometry,
-            Err(reason) => return Ok(Reserve::Declined(reason)),
-        };
         let tail = spare_tail(&mut self.spares);
         if let (Some(_), Some(sight)) = (self.start, self.past.buffer().sight()) {
             // The old tail can serve again when the last view of the old rows is gone.
@@ -98,9 +94,17 @@ impl AppendLease {
             }
             self.spares.push(Arc::clone(&sight.tail));
         }
-        let place = match self.place(&geometry, axis, old_rows, rows, &tail) {
+        let place = match self.place(axis, old_rows, rows, &tail) {
             Ok(place) => place,
-            Err(why) => self.moved(geometry, axis, old_rows, rows, allocator, tail, why)?,
+            Err(why) => {
+                let dtype = self.past.dtype();
+                Extent::new(dtype, result_shape)?;
+                let geometry = match Geometry::of(dtype, result_shape, axis, self.policy.reuse)? {
+                    Ok(geometry) => geometry,
+                    Err(reason) => return Ok(Reserve::Declined(reason)),
+                };
+                self.moved(geometry, axis, old_rows, rows, allocator, tail, why)?
+            }
         };
         AppendReservation::new(place, axis, rows, self.spares).map(Reserve::Ready)
     }
@@ -108,7 +112,6 @@ impl AppendLease {
     /// Claims the rows behind the old ones, or says why that cannot be.
     fn place(
         &self,
-        wanted: &Geometry,
         axis: usize,
         old_rows: usize,
         rows: usize,
@@ -123,14 +126,13 @@ impl AppendLease {
             });
         };
         let geometry = handle.geometry();
-        if geometry.axis != axis
-            || geometry.dtype != wanted.dtype
-            || geometry.outer != wanted.outer
-            || geometry.inner != wanted.inner
-        {
+        // A certified value has the dtype and the other extents of its block.
+        debug_assert_eq!(geometry.dtype, self.past.dtype());
+        if geometry.axis != axis {
             return Err(Why::Moved(MoveReason::Axis));
         }
-        if self.shared {
+        let exclusive = self.policy.reuse == AppendReuse::Exclusive;
+        if self.shared || (exclusive && geometry.declines_exclusive().is_some()) {
             return Err(Why::Moved(MoveReason::Shared));
         }
         let (mut end, new_rows) = (start + old_rows, rows - old_rows);

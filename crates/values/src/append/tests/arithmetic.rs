@@ -69,6 +69,10 @@ proptest! {
             prop_assert!(geometry.admits(rows, 0, &layout, Some(2), 0));
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// A value appended in random pieces is the value appended at once, with a bounded number of copies.
     #[test]

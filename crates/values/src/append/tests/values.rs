@@ -304,3 +304,23 @@ fn layouts_over_a_block_stay_below_the_end_row() {
     assert!(Tensor::dense(DType::Uint8, &[24], tensor.buffer().clone()).is_ok());
     assert!(Tensor::dense(DType::Int4, &[49], tensor.buffer().clone()).is_err());
 }
+
+#[test]
+fn a_policy_that_became_exclusive_declines_what_it_would_not_have_made() {
+    let memory = Allocator::default();
+    let mut kept = PersistentTensor::imported(rows(&[2], 0, 1, 3));
+    append(&mut kept, 1, &AppendPolicy::default());
+    let answer = kept
+        .lease(&policy(4, AppendReuse::Exclusive))
+        .reserve(&[2, 3, 3], 1, &memory);
+    assert!(matches!(
+        answer,
+        Ok(Reserve::Declined(DeclineReason::ExclusiveSlices {
+            slices: 2
+        }))
+    ));
+    assert_eq!(
+        append(&mut kept, 1, &AppendPolicy::default()).1,
+        Outcome::InPlace
+    );
+}
