@@ -1,1 +1,44 @@
-//! refeed.
+//! The native module of refeed. Thin: each class wraps one Rust type, each method converts, calls, converts back.
+//!
+//! `run` is the one place that lets the interpreter go, `error` the one that makes exceptions, `interop` the only one
+//! with unsafe code.
+
+#![warn(missing_docs)]
+
+mod bind;
+mod error;
+mod interop;
+mod model;
+mod run;
+mod runtime;
+#[cfg(feature = "testing")]
+mod testing;
+
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::bind::{PyBindReport, PyBoundPair, bind, known_schemes};
+    #[pymodule_export]
+    use crate::model::{PyBinding, PyModel, PyOperatorUse, PyValueInfo, load};
+    #[pymodule_export]
+    use crate::runtime::context::{PyKernelContext, PyOpsetId, PyRuntimeContext, default_opset};
+    #[pymodule_export]
+    use crate::runtime::events::PyRuntimeEvent;
+    #[pymodule_export]
+    use crate::runtime::explain::{PyBindingReport, PyExplanation};
+    #[pymodule_export]
+    use crate::runtime::options::PyRuntimeSessionOptions;
+    #[pymodule_export]
+    use crate::runtime::session::PyRuntimeSession;
+    #[pymodule_export]
+    use crate::runtime::state::PyPersistentValueState;
+    #[pymodule_export]
+    use crate::runtime::tensor::PyTensor;
+    #[cfg(feature = "testing")]
+    #[pymodule_export]
+    use crate::testing::testing;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

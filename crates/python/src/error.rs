@@ -1,0 +1,206 @@
+//! The one mapping from errors to Python exceptions. The classes are those of `refeed.errors`.
+
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyOverflowError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+use refeed_graph::{BindError, BindingError, LoadError, ModelError, UnknownPolicy};
+use refeed_runtime::kernel::OpError;
+use refeed_runtime::{RunError, SessionError, StateError};
+use refeed_values::{ExtentError, TensorError};
+use std::fmt::Display;
+use std::io;
+
+/// A class of `refeed.errors`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Class {
+    Model,
+    ValueType,
+    StateClosed,
+    StateBusy,
+    Cancelled,
+    Kernel,
+    Internal,
+    CopyWarning,
+    SymbolWarning,
+}
+
+impl Class {
+    const ALL: [(Class, &'static str); 9] = [
+        (Class::Model, "ModelError"),
+        (Class::ValueType, "ValueTypeError"),
+        (Class::StateClosed, "StateClosedError"),
+        (Class::StateBusy, "StateBusyError"),
+        (Class::Cancelled, "CancelledError"),
+        (Class::Kernel, "KernelError"),
+        (Class::Internal, "InternalError"),
+        (Class::CopyWarning, "CopyWarning"),
+        (Class::SymbolWarning, "SymbolWarning"),
+    ];
+
+    /// The Python class.
+    pub(crate) fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+        static CLASSES: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
+        let classes = CLASSES.get_or_try_init(py, || -> PyResult<_> {
+            let module = py.import("refeed.errors")?;
+            Class::ALL
+                .iter()
+                .map(|(_, name)| Ok(module.getattr(*name)?.cast_into::<PyType>()?.unbind()))
+                .collect()
+        })?;
+        Ok(classes[self as usize].bind(py))
+    }
+
+    /// An exception of this class.
+    pub(crate) fn error(self, py: Python<'_>, message: impl Display) -> PyErr {
+        match self.class(py) {
+            Ok(class) => PyErr::from_type(class.clone(), message.to_string()),
+            Err(error) => error,
+        }
+    }
+}
+
+/// What becomes a Python exception.
+pub(crate) trait IntoPyErr {
+    fn into_py(self, py: Python<'_>) -> PyErr;
+}
+
+impl<E: IntoPyErr> IntoPyErr for Box<E> {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        (*self).into_py(py)
+    }
+}
+
+/// `FileNotFoundError`, `PermissionError` and their like carry the system's number and our message.
+fn os_error(source: &io::Error, message: String) -> PyErr {
+    match source.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, message)),
+        None => PyOSError::new_err(message),
+    }
+}
+
+impl IntoPyErr for LoadError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        match &self {
+            LoadError::Open { source, .. }
+            | LoadError::Read { source, .. }
+            | LoadError::External { source, .. } => os_error(source, message),
+            LoadError::Memory { .. } => PyMemoryError::new_err(message),
+            _ => Class::Model.error(py, message),
+        }
+    }
+}
+
+impl IntoPyErr for TensorError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        match &self {
+            TensorError::Alloc(_) => PyMemoryError::new_err(message),
+            TensorError::Extent(ExtentError::Overflow { .. }) => PyOverflowError::new_err(message),
+            _ => Class::ValueType.error(py, message),
+        }
+    }
+}
+
+impl IntoPyErr for ModelError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        match self {
+            ModelError::Load(source) => source.into_py(py),
+            ModelError::Write { source, .. } => os_error(&source, message),
+            ModelError::Tensor {
+                source: TensorError::Alloc(_),
+                ..
+            } => PyMemoryError::new_err(message),
+            _ => Class::Model.error(py, message),
+        }
+    }
+}
+
+impl IntoPyErr for BindingError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        Class::Model.error(py, self)
+    }
+}
+
+impl IntoPyErr for BindError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            BindError::Model(source) => source.into_py(py),
+            other => Class::Model.error(py, other),
+        }
+    }
+}
+
+impl IntoPyErr for UnknownPolicy {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        Class::ValueType.error(py, self)
+    }
+}
+
+impl IntoPyErr for SessionError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            SessionError::Model(source) => source.into_py(py),
+            SessionError::Isa(source) => Class::ValueType.error(py, source),
+            other => Class::Model.error(py, other),
+        }
+    }
+}
+
+/// Whether memory could not be had, at whatever depth.
+fn out_of_memory(error: &OpError) -> bool {
+    match error {
+        OpError::Tensor(TensorError::Alloc(_)) => true,
+        OpError::Nested(inner) => out_of_memory(&inner.source),
+        // Appends and numeric kernels wrap the allocator's refusal in errors of their own.
+        other => {
+            let mut source = std::error::Error::source(other);
+            while let Some(error) = source {
+                if error.is::<refeed_values::AllocError>() {
+                    return true;
+                }
+                source = error.source();
+            }
+            false
+        }
+    }
+}
+
+impl IntoPyErr for RunError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        if out_of_memory(&self.source) {
+            return PyMemoryError::new_err(message);
+        }
+        if self.is_interrupt() {
+            return Class::Cancelled.error(py, message);
+        }
+        let made = || -> PyResult<PyErr> {
+            let keywords = PyDict::new(py);
+            keywords.set_item("node", &*self.node.name)?;
+            keywords.set_item("op_type", &*self.node.op_type)?;
+            let error = Class::Kernel.class(py)?.call((message,), Some(&keywords))?;
+            Ok(PyErr::from_value(error))
+        };
+        made().unwrap_or_else(|error| error)
+    }
+}
+
+impl IntoPyErr for StateError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            StateError::Session(source) => source.into_py(py),
+            StateError::Run(source) => source.into_py(py),
+            StateError::Output {
+                source: TensorError::Alloc(_),
+                ..
+            } => PyMemoryError::new_err(self.to_string()),
+            StateError::NoBindings => Class::Model.error(py, self),
+            StateError::Busy => Class::StateBusy.error(py, self),
+            StateError::Closed => Class::StateClosed.error(py, self),
+            other => Class::ValueType.error(py, other),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Memory that belongs to a Python object.
+
+use crate::run;
+use pyo3::prelude::*;
+use std::ptr::NonNull;
+
+/// Bytes that stay where they are for as long as `object` lives.
+pub(crate) struct ForeignMemory {
+    ptr: NonNull<u8>,
+    len: usize,
+    object: Option<Py<PyAny>>,
+}
+
+// SAFETY: the bytes are plain memory without thread affinity and are only read; the object is touched with the
+// interpreter attached, or left to PyO3's queue.
+unsafe impl Send for ForeignMemory {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for ForeignMemory {}
+
+impl ForeignMemory {
+    /// # Safety
+    /// `ptr` is valid for reads of `len` initialised bytes for as long as `object` lives.
+    pub(crate) unsafe fn new(ptr: *const u8, len: usize, object: Py<PyAny>) -> ForeignMemory {
+        let ptr = NonNull::new(ptr.cast_mut()).unwrap_or(NonNull::dangling());
+        ForeignMemory {
+            ptr,
+            len,
+            object: Some(object),
+        }
+    }
+}
+
+impl AsRef<[u8]> for ForeignMemory {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: valid for `len` bytes while `object` is held, as `new` demands. The slice lives only while the buffer
+        // takes the address; everything later reads through raw pointers.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for ForeignMemory {
+    fn drop(&mut self) {
+        let Some(object) = self.object.take() else {
+            return;
+        };
+        if run::is_detached() {
+            // Inside a call nobody waits for the interpreter: PyO3 queues the object until the call attaches again.
+            drop(object);
+            return;
+        }
+        // Anywhere else (a consumer's deleter, on any thread) the object goes now; while the interpreter shuts down it
+        // is left to the end of the process.
+        let held = std::mem::ManuallyDrop::new(object);
+        let _ = Python::try_attach(|_| drop(std::mem::ManuallyDrop::into_inner(held)));
+    }
+}

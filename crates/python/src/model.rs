@@ -1,0 +1,256 @@
+//! `refeed.Model`: a loaded, validated, immutable model.
+
+pub(crate) mod source;
+
+use crate::run;
+use crate::runtime::session::PyRuntimeSession;
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use refeed_graph::types::{Dim, ValueInfo, ValueType};
+use refeed_graph::{Binding, Model};
+use refeed_runtime::{OperatorUse, RuntimeSessionOptions, survey};
+use refeed_values::DType;
+use std::path::PathBuf;
+
+/// A named, typed graph input or output.
+#[pyclass(name = "ValueInfo", module = "refeed", frozen)]
+pub(crate) struct PyValueInfo {
+    inner: ValueInfo,
+}
+
+#[pymethods]
+impl PyValueInfo {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    #[getter]
+    fn r#type(&self) -> String {
+        self.inner.ty.to_string()
+    }
+
+    #[getter]
+    fn data_type(&self) -> Option<i32> {
+        self.inner.ty.tensor()?.dtype.map(DType::to_onnx)
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let ValueType::Tensor(ty) = &self.inner.ty else {
+            return Ok(None);
+        };
+        let Some(shape) = &ty.shape else {
+            return Ok(None);
+        };
+        let dims: PyResult<Vec<Bound<'py, PyAny>>> = shape
+            .iter()
+            .map(|dim| match dim {
+                Dim::Known(n) => Ok(n.into_pyobject(py)?.into_any()),
+                Dim::Symbol(name) => Ok((&**name).into_pyobject(py)?.into_any()),
+                Dim::Unknown => Ok(py.None().into_bound(py)),
+            })
+            .collect();
+        Ok(Some(PyTuple::new(py, dims?)?))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ValueInfo {}: {}>", self.inner.name, self.inner.ty)
+    }
+}
+
+/// One declared pair.
+#[pyclass(name = "Binding", module = "refeed", frozen)]
+pub(crate) struct PyBinding {
+    inner: Binding,
+}
+
+#[pymethods]
+impl PyBinding {
+    #[getter]
+    fn input(&self) -> &str {
+        &self.inner.input
+    }
+
+    #[getter]
+    fn output(&self) -> &str {
+        &self.inner.output
+    }
+
+    #[getter]
+    fn publish(&self) -> &'static str {
+        self.inner.publish.as_str()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<Binding {} <- {} ({})>",
+            self.inner.input, self.inner.output, self.inner.publish
+        )
+    }
+}
+
+/// One operator of a model, and whether it can be computed.
+#[pyclass(name = "OperatorUse", module = "refeed", frozen)]
+pub(crate) struct PyOperatorUse {
+    inner: OperatorUse,
+}
+
+#[pymethods]
+impl PyOperatorUse {
+    #[getter]
+    fn domain(&self) -> &str {
+        &self.inner.domain
+    }
+
+    #[getter]
+    fn op_type(&self) -> &str {
+        &self.inner.op_type
+    }
+
+    #[getter]
+    fn nodes(&self) -> usize {
+        self.inner.nodes
+    }
+
+    #[getter]
+    fn problems(&self) -> Vec<String> {
+        self.inner.problems.clone()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<OperatorUse {}:{} x {}>",
+            self.inner.domain, self.inner.op_type, self.inner.nodes
+        )
+    }
+}
+
+#[pyclass(name = "Model", module = "refeed", frozen)]
+pub(crate) struct PyModel {
+    pub(crate) inner: Model,
+    session: PyOnceLock<PyRuntimeSession>,
+}
+
+impl PyModel {
+    pub(crate) fn new(inner: Model) -> PyModel {
+        PyModel {
+            inner,
+            session: PyOnceLock::new(),
+        }
+    }
+}
+
+fn infos(values: &[ValueInfo]) -> Vec<PyValueInfo> {
+    values
+        .iter()
+        .map(|value| PyValueInfo {
+            inner: value.clone(),
+        })
+        .collect()
+}
+
+#[pymethods]
+impl PyModel {
+    #[getter]
+    fn inputs(&self) -> Vec<PyValueInfo> {
+        infos(self.inner.inputs())
+    }
+
+    #[getter]
+    fn outputs(&self) -> Vec<PyValueInfo> {
+        infos(self.inner.outputs())
+    }
+
+    #[getter]
+    fn initializer_names(&self) -> Vec<&str> {
+        self.inner
+            .graph()
+            .initializer
+            .iter()
+            .map(|tensor| tensor.name())
+            .collect()
+    }
+
+    #[getter]
+    fn bindings(&self) -> Vec<PyBinding> {
+        self.inner
+            .bindings()
+            .iter()
+            .map(|binding| PyBinding {
+                inner: binding.clone(),
+            })
+            .collect()
+    }
+
+    #[getter]
+    fn binding_uses(&self) -> &'static str {
+        self.inner.binding_uses().as_str()
+    }
+
+    #[getter]
+    fn opsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (domain, version) in self.inner.opsets() {
+            dict.set_item(domain, version)?;
+        }
+        Ok(dict)
+    }
+
+    #[getter]
+    fn operators(&self, py: Python<'_>) -> PyResult<Vec<PyOperatorUse>> {
+        let uses = run::detached(py, || survey(&self.inner))?;
+        Ok(uses
+            .into_iter()
+            .map(|inner| PyOperatorUse { inner })
+            .collect())
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings().to_vec()
+    }
+
+    #[getter]
+    fn moved_payloads(&self) -> usize {
+        self.inner.moved_payloads()
+    }
+
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        run::detached(py, || self.inner.verify())
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        run::detached(py, || self.inner.save(path))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes: Bytes = run::detached(py, || self.inner.to_bytes())?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn run<'py>(&self, feeds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let py = feeds.py();
+        let session = self.session.get_or_try_init(py, || {
+            PyRuntimeSession::make(py, self.inner.clone(), RuntimeSessionOptions::default())
+        })?;
+        session.run_feeds(feeds, None)
+    }
+
+    fn __repr__(&self) -> String {
+        let (inputs, outputs) = (self.inner.inputs().len(), self.inner.outputs().len());
+        format!(
+            "<refeed.Model of {inputs} inputs, {outputs} outputs, {} bindings>",
+            self.inner.bindings().len()
+        )
+    }
+}
+
+/// Reads a model.
+#[pyfunction]
+#[pyo3(signature = (model, *, mmap = true))]
+pub(crate) fn load(model: &Bound<'_, PyAny>, mmap: bool) -> PyResult<PyModel> {
+    Ok(PyModel::new(source::model(model, mmap)?))
+}

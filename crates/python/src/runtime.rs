@@ -1,0 +1,10 @@
+//! `refeed.runtime`: tensors, contexts, options, sessions, states, events.
+
+pub(crate) mod context;
+pub(crate) mod events;
+pub(crate) mod explain;
+pub(crate) mod feeds;
+pub(crate) mod options;
+pub(crate) mod session;
+pub(crate) mod state;
+pub(crate) mod tensor;

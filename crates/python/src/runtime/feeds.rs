@@ -1,0 +1,120 @@
+//! Feeds by name: a dictionary becomes tensors by input position, and results become a dictionary.
+
+use crate::error::Class;
+use crate::interop;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping, PyString};
+use refeed_graph::Model;
+use refeed_graph::types::ValueInfo;
+use refeed_values::Tensor;
+use smallvec::SmallVec;
+
+/// Feeds of one call, by input position.
+pub(crate) type Feeds = SmallVec<[(usize, Tensor); 8]>;
+
+/// The names of a graph's inputs and outputs as Python strings. They are interned, as literal keys are, so most names are
+/// found by their address.
+pub(crate) struct Names {
+    pub(crate) inputs: Vec<Py<PyString>>,
+    pub(crate) outputs: Vec<Py<PyString>>,
+}
+
+impl Names {
+    pub(crate) fn new(py: Python<'_>, model: &Model) -> Names {
+        let list = |values: &[ValueInfo]| {
+            values
+                .iter()
+                .map(|value| PyString::intern(py, &value.name).unbind())
+                .collect()
+        };
+        Names {
+            inputs: list(model.inputs()),
+            outputs: list(model.outputs()),
+        }
+    }
+
+    fn position(&self, name: &Bound<'_, PyString>) -> PyResult<Option<usize>> {
+        let by_address = self
+            .inputs
+            .iter()
+            .position(|held| held.as_ptr() == name.as_ptr());
+        if by_address.is_some() {
+            return Ok(by_address);
+        }
+        let text = name.to_str()?;
+        for (position, held) in self.inputs.iter().enumerate() {
+            if held.bind(name.py()).to_str()? == text {
+                return Ok(Some(position));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads feeds.
+    ///
+    /// # Errors
+    /// When `feeds` is no mapping from names to tensors, or a name is no graph input.
+    pub(crate) fn read(&self, feeds: &Bound<'_, PyAny>) -> PyResult<Feeds> {
+        let mut read = Feeds::new();
+        each(feeds, "feeds", |key, value| {
+            let py = key.py();
+            let Some(position) = self.position(&key)? else {
+                let text = format!("unknown graph input `{}`", key.to_string_lossy());
+                return Err(Class::ValueType.error(py, text));
+            };
+            let tensor = interop::tensor(&value)
+                .map_err(|refused| refused.named(py, "feed", &key.to_string_lossy()))?;
+            read.push((position, tensor));
+            Ok(())
+        })?;
+        Ok(read)
+    }
+}
+
+/// Values by name, for initial values.
+pub(crate) fn values(values: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<(String, Tensor)>> {
+    let mut read = Vec::new();
+    each(values, role, |key, value| {
+        let name = key.to_str()?.to_string();
+        let tensor =
+            interop::tensor(&value).map_err(|refused| refused.named(key.py(), role, &name))?;
+        read.push((name, tensor));
+        Ok(())
+    })?;
+    Ok(read)
+}
+
+fn each<'py>(
+    mapping: &Bound<'py, PyAny>,
+    role: &str,
+    mut visit: impl FnMut(Bound<'py, PyString>, Bound<'py, PyAny>) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut entry = |key: Bound<'py, PyAny>, value| match key.cast_into::<PyString>() {
+        Ok(key) => visit(key, value),
+        Err(error) => {
+            let kind = error.into_inner().get_type();
+            Err(PyTypeError::new_err(format!(
+                "{role}: expected names as keys, got {kind}"
+            )))
+        }
+    };
+    if let Ok(dict) = mapping.cast::<PyDict>() {
+        // A conversion may run Python code, which must not meet a dictionary that is being walked.
+        let items: SmallVec<[(Bound<'py, PyAny>, Bound<'py, PyAny>); 8]> = dict.iter().collect();
+        return items
+            .into_iter()
+            .try_for_each(|(key, value)| entry(key, value));
+    }
+    let Ok(mapping) = mapping.cast::<PyMapping>() else {
+        let kind = mapping.get_type();
+        return Err(PyTypeError::new_err(format!(
+            "{role}: expected a dict, got {kind}"
+        )));
+    };
+    for item in mapping.items()?.iter() {
+        let (key, value) = item.extract()?;
+        entry(key, value)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! `RuntimeSession`: a compiled model whose runs remember nothing.
+
+use crate::model::{PyModel, source};
+use crate::run;
+use crate::runtime::context::PyRuntimeContext;
+use crate::runtime::feeds::Names;
+use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
+use crate::runtime::tensor::{Warned, named};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use refeed_graph::Model;
+use refeed_runtime::{RuntimeContext, RuntimeSession, RuntimeSessionOptions};
+
+#[pyclass(name = "RuntimeSession", module = "refeed.runtime", frozen)]
+pub(crate) struct PyRuntimeSession {
+    inner: RuntimeSession,
+    names: Names,
+    context: RuntimeContext,
+    warned: Warned,
+}
+
+impl PyRuntimeSession {
+    pub(crate) fn make(
+        py: Python<'_>,
+        model: Model,
+        options: RuntimeSessionOptions,
+    ) -> PyResult<PyRuntimeSession> {
+        let names = Names::new(py, &model);
+        let inner = run::detached(py, || RuntimeSession::new(model, options))?;
+        Ok(PyRuntimeSession {
+            inner,
+            names,
+            context: RuntimeContext::default(),
+            warned: Warned::default(),
+        })
+    }
+
+    pub(crate) fn run_feeds<'py>(
+        &self,
+        feeds: &Bound<'py, PyAny>,
+        context: Option<&PyRuntimeContext>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let py = feeds.py();
+        let feeds = self.names.read(feeds)?;
+        let context = context.map_or(&self.context, |context| &context.inner);
+        let poll = run::poll(py);
+        let outputs = run::detached(py, || self.inner.run_positions(context, &feeds, poll))?;
+        named(
+            py,
+            &self.names.outputs,
+            outputs.into_tensors(),
+            &self.warned,
+        )
+    }
+}
+
+#[pymethods]
+impl PyRuntimeSession {
+    #[new]
+    #[pyo3(signature = (model, options = None, *, persistent_tensor_initial_capacity = None, append_reuse = None,
+        binding_uses = None, max_length = None, memory_limit = None, check_shapes = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        model: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyRuntimeSessionOptions>>,
+        persistent_tensor_initial_capacity: Option<&Bound<'_, PyAny>>,
+        append_reuse: Option<&Bound<'_, PyAny>>,
+        binding_uses: Option<&Bound<'_, PyAny>>,
+        max_length: Option<&Bound<'_, PyAny>>,
+        memory_limit: Option<&Bound<'_, PyAny>>,
+        check_shapes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyRuntimeSession> {
+        let keywords = Keywords {
+            capacity: persistent_tensor_initial_capacity,
+            append_reuse,
+            binding_uses,
+            max_length,
+            memory_limit,
+            check_shapes,
+        };
+        let options = keywords.or(options)?;
+        PyRuntimeSession::make(model.py(), source::model(model, true)?, options)
+    }
+
+    #[pyo3(signature = (feeds, context = None))]
+    fn run<'py>(
+        &self,
+        feeds: &Bound<'py, PyAny>,
+        context: Option<&Bound<'py, PyRuntimeContext>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        self.run_feeds(feeds, context.map(Bound::get))
+    }
+
+    #[getter]
+    fn model(&self) -> PyModel {
+        PyModel::new(self.inner.model().clone())
+    }
+
+    #[getter]
+    fn live_bytes(&self) -> usize {
+        self.inner.live_bytes()
+    }
+
+    fn __repr__(&self) -> String {
+        let model = self.inner.model();
+        format!(
+            "<RuntimeSession of {} inputs, {} outputs>",
+            model.inputs().len(),
+            model.outputs().len()
+        )
+    }
+}

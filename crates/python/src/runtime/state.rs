@@ -1,0 +1,163 @@
+//! `PersistentValueState`: a model whose bound inputs are fed by its own outputs.
+
+use crate::model::{PyModel, source};
+use crate::run;
+use crate::runtime::context::PyRuntimeContext;
+use crate::runtime::explain::PyExplanation;
+use crate::runtime::feeds::{self, Names};
+use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
+use crate::runtime::tensor::{PyTensor, Warned, named};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use refeed_runtime::{PersistentValueState, RuntimeContext};
+
+#[pyclass(name = "PersistentValueState", module = "refeed.runtime", frozen)]
+pub(crate) struct PyPersistentValueState {
+    inner: PersistentValueState,
+    names: Names,
+    context: RuntimeContext,
+    warned: Warned,
+}
+
+#[pymethods]
+impl PyPersistentValueState {
+    #[new]
+    #[pyo3(signature = (model, initial, options = None, *, persistent_tensor_initial_capacity = None,
+        append_reuse = None, binding_uses = None, max_length = None, memory_limit = None, check_shapes = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        model: &Bound<'_, PyAny>,
+        initial: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyRuntimeSessionOptions>>,
+        persistent_tensor_initial_capacity: Option<&Bound<'_, PyAny>>,
+        append_reuse: Option<&Bound<'_, PyAny>>,
+        binding_uses: Option<&Bound<'_, PyAny>>,
+        max_length: Option<&Bound<'_, PyAny>>,
+        memory_limit: Option<&Bound<'_, PyAny>>,
+        check_shapes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyPersistentValueState> {
+        let keywords = Keywords {
+            capacity: persistent_tensor_initial_capacity,
+            append_reuse,
+            binding_uses,
+            max_length,
+            memory_limit,
+            check_shapes,
+        };
+        let options = keywords.or(options)?;
+        let py = model.py();
+        let model = source::model(model, true)?;
+        let initial = feeds::values(initial, "initial value")?;
+        let names = Names::new(py, &model);
+        let inner = run::detached(py, || {
+            let initial = initial
+                .iter()
+                .map(|(name, tensor)| (name.as_str(), tensor.clone()));
+            PersistentValueState::new(model, initial, options)
+        })?;
+        Ok(PyPersistentValueState {
+            inner,
+            names,
+            context: RuntimeContext::default(),
+            warned: Warned::default(),
+        })
+    }
+
+    #[pyo3(signature = (context = None, feeds = None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        context: Option<&Bound<'py, PyAny>>,
+        feeds: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (context, feeds) = match (context, feeds) {
+            (Some(context), feeds) => match (context.cast::<PyRuntimeContext>(), feeds) {
+                (Ok(context), Some(feeds)) => (&context.get().inner, feeds),
+                (Ok(_), None) => return Err(PyTypeError::new_err("run() missing feeds")),
+                (Err(_), None) => (&self.context, context),
+                (Err(_), Some(_)) => {
+                    let kind = context.get_type();
+                    return Err(PyTypeError::new_err(format!(
+                        "context: expected a RuntimeContext, got {kind}"
+                    )));
+                }
+            },
+            (None, Some(feeds)) => (&self.context, feeds),
+            (None, None) => return Err(PyTypeError::new_err("run() missing feeds")),
+        };
+        let feeds = self.names.read(feeds)?;
+        let poll = run::poll(py);
+        let outputs = run::detached(py, || self.inner.run_positions(context, &feeds, poll))?;
+        named(
+            py,
+            &self.names.outputs,
+            outputs.into_tensors(),
+            &self.warned,
+        )
+    }
+
+    fn reset(&self, initial: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = initial.py();
+        let initial = feeds::values(initial, "initial value")?;
+        run::detached(py, || {
+            self.inner.reset(
+                initial
+                    .iter()
+                    .map(|(name, tensor)| (name.as_str(), tensor.clone())),
+            )
+        })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        run::detached(py, || self.inner.close())
+    }
+
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let values = run::attached(py, || self.inner.values())?;
+        let dict = PyDict::new(py);
+        for (name, tensor) in values {
+            let name = PyString::new(py, &name);
+            let value = PyTensor::new(tensor, name.clone().unbind(), self.warned.clone());
+            dict.set_item(name, Bound::new(py, value)?)?;
+        }
+        Ok(dict)
+    }
+
+    fn explain(&self, py: Python<'_>) -> PyResult<PyExplanation> {
+        Ok(PyExplanation::new(run::attached(py, || {
+            self.inner.explain()
+        })?))
+    }
+
+    #[getter]
+    fn model(&self) -> PyModel {
+        PyModel::new(self.inner.model().clone())
+    }
+
+    #[getter]
+    fn live_bytes(&self) -> usize {
+        self.inner.live_bytes()
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _exception: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<PersistentValueState of {} bindings>",
+            self.inner.model().bindings().len()
+        )
+    }
+}
