@@ -3,32 +3,42 @@
 //! The kernels that compute them live in the runtime crate under the same file names.
 
 mod attention;
+pub mod cast;
 mod concat;
+pub mod constant;
 mod conv;
 mod elementwise;
 mod gather;
+mod gemm;
 pub mod layout;
+mod logic;
 mod matmul;
 pub mod movement;
 mod norm;
 mod recurrent;
+pub mod reduce;
 mod rotary;
 
 use crate::schema::OpSchema;
 
 /// Every family of operators; adding one means adding its line here.
 const FAMILIES: &[&[OpSchema]] = &[
-    layout::SCHEMAS,
-    norm::SCHEMAS,
-    movement::SCHEMAS,
-    matmul::SCHEMAS,
-    gather::SCHEMAS,
-    concat::SCHEMAS,
-    conv::SCHEMAS,
-    recurrent::SCHEMAS,
-    rotary::SCHEMAS,
     attention::SCHEMAS,
+    cast::SCHEMAS,
+    concat::SCHEMAS,
+    constant::SCHEMAS,
+    conv::SCHEMAS,
     elementwise::SCHEMAS,
+    gather::SCHEMAS,
+    gemm::SCHEMAS,
+    layout::SCHEMAS,
+    logic::SCHEMAS,
+    matmul::SCHEMAS,
+    movement::SCHEMAS,
+    norm::SCHEMAS,
+    recurrent::SCHEMAS,
+    reduce::SCHEMAS,
+    rotary::SCHEMAS,
 ];
 
 /// All schemas.

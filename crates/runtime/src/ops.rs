@@ -21,18 +21,18 @@ use crate::kernel::KernelEntry;
 
 /// Every family of kernels; adding one means adding its line here.
 const FAMILIES: &[&[KernelEntry]] = &[
-    norm::KERNELS,
-    movement::KERNELS,
-    matmul::KERNELS,
-    layout::KERNELS,
-    gemm::KERNELS,
-    gather::KERNELS,
-    concat::KERNELS,
-    elementwise::KERNELS,
-    reduce::KERNELS,
-    logic::KERNELS,
-    constant::KERNELS,
     cast::KERNELS,
+    concat::KERNELS,
+    constant::KERNELS,
+    elementwise::KERNELS,
+    gather::KERNELS,
+    gemm::KERNELS,
+    layout::KERNELS,
+    logic::KERNELS,
+    matmul::KERNELS,
+    movement::KERNELS,
+    norm::KERNELS,
+    reduce::KERNELS,
 ];
 
 /// All registered kernels.

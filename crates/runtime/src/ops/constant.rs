@@ -2,11 +2,9 @@
 
 use super::elementwise::Chosen;
 use crate::kernel::{Build, Invocation, Kernel, KernelEntry, OpError};
-use refeed_graph::load::{ExternalData, tensor_bytes};
 use refeed_graph::ops::constant::{ConstantValue, shape_bounds};
 use refeed_kernels::constant::{self, FillFn, RangeError, RangeFns};
-use refeed_proto::TensorProto;
-use refeed_values::{Allocator, DType, Extent, Tensor, TensorError, TensorMut};
+use refeed_values::{DType, Extent, Tensor, TensorError};
 
 impl From<RangeError> for OpError {
     fn from(error: RangeError) -> OpError {
@@ -41,22 +39,9 @@ impl Kernel for Constant {
     }
 }
 
-/// The tensor of an attribute.
-fn attribute_tensor(proto: &TensorProto) -> Result<Tensor, OpError> {
-    let refused = |error: &dyn std::fmt::Display| OpError::Unsupported(format!("value: {error}"));
-    let bytes = tensor_bytes(proto, &ExternalData::none()).map_err(|error| refused(&error))?;
-    let dtype = DType::from_onnx(proto.data_type())
-        .ok_or_else(|| refused(&format_args!("element type {}", proto.data_type())))?;
-    let (_, shape) = Extent::from_dims(dtype, &proto.dims).map_err(TensorError::from)?;
-    let mut out = TensorMut::new(&Allocator::default(), dtype, &shape)?;
-    // `tensor_bytes` gives exactly the bytes of the extent.
-    out.as_mut_bytes().copy_from_slice(&bytes);
-    Ok(out.freeze())
-}
-
 fn constant_node(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let value = match ConstantValue::read(build.attributes)? {
-        ConstantValue::Tensor(tensor) => attribute_tensor(tensor)?,
+        ConstantValue::Tensor(tensor) => build.tensor(tensor)?,
         ConstantValue::Int(value) => Tensor::scalar(value)?,
         ConstantValue::Ints(values) => Tensor::from_slice(&[values.len()], values)?,
         ConstantValue::Float(value) => Tensor::scalar(value)?,
@@ -89,7 +74,7 @@ impl Kernel for ConstantOfShape {
 
 fn constant_of_shape(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let value = match build.attributes.tensor("value")? {
-        Some(value) => attribute_tensor(value)?,
+        Some(value) => build.tensor(value)?,
         None => Tensor::from_slice(&[1], &[0f32])?,
     };
     if value.elements() != 1 {

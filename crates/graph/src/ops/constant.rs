@@ -1,0 +1,291 @@
+//! Values that come from the model, from a shape, or from a few numbers.
+
+use crate::attributes::{AttributeError, Attributes};
+use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema, known_dims};
+use crate::types::Dim;
+use refeed_proto::TensorProto;
+use refeed_values::DType;
+
+/// The one value that a `Constant` node has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ConstantValue<'a> {
+    /// `value`
+    Tensor(&'a TensorProto),
+    /// `value_int`
+    Int(i64),
+    /// `value_ints`
+    Ints(&'a [i64]),
+    /// `value_float`
+    Float(f32),
+    /// `value_floats`
+    Floats(&'a [f32]),
+    /// A kind that is not computed with, by the name of its attribute.
+    Other(&'static str),
+}
+
+impl<'a> ConstantValue<'a> {
+    /// Reads the attributes of a `Constant` node.
+    ///
+    /// # Errors
+    /// When an attribute has another type than its name says, or not exactly one is there.
+    pub fn read(attributes: &Attributes<'a>) -> Result<ConstantValue<'a>, AttributeError> {
+        let mut found: [Option<ConstantValue<'a>>; 8] = [
+            attributes.tensor("value")?.map(ConstantValue::Tensor),
+            attributes.int("value_int")?.map(ConstantValue::Int),
+            attributes.ints("value_ints")?.map(ConstantValue::Ints),
+            attributes.float("value_float")?.map(ConstantValue::Float),
+            attributes
+                .floats("value_floats")?
+                .map(ConstantValue::Floats),
+            None,
+            None,
+            None,
+        ];
+        for (slot, name) in
+            found[5..]
+                .iter_mut()
+                .zip(["value_string", "value_strings", "sparse_value"])
+        {
+            *slot = attributes.has(name).then_some(ConstantValue::Other(name));
+            attributes.ignore(name);
+        }
+        let mut values = found.into_iter().flatten();
+        match (values.next(), values.next()) {
+            (Some(value), None) => Ok(value),
+            (None, _) => Err(AttributeError::Missing { name: "value" }),
+            (Some(_), Some(_)) => Err(AttributeError::Value {
+                name: "value",
+                expected: "exactly one attribute",
+                got: "several".to_string(),
+            }),
+        }
+    }
+}
+
+fn tensor_type(tensor: &TensorProto) -> (Option<DType>, Option<Vec<Dim>>) {
+    let dims = tensor
+        .dims
+        .iter()
+        .map(|&dim| usize::try_from(dim).map_or(Dim::Unknown, Dim::Known));
+    (
+        tensor.data_type.and_then(DType::from_onnx),
+        Some(dims.collect()),
+    )
+}
+
+fn constant(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let (dtype, shape) = match ConstantValue::read(cx.attributes)? {
+        ConstantValue::Tensor(tensor) => tensor_type(tensor),
+        ConstantValue::Int(_) => (Some(DType::Int64), Some(Vec::new())),
+        ConstantValue::Ints(values) => (Some(DType::Int64), Some(known_dims(&[values.len()]))),
+        ConstantValue::Float(_) => (Some(DType::Float), Some(Vec::new())),
+        ConstantValue::Floats(values) => (Some(DType::Float), Some(known_dims(&[values.len()]))),
+        ConstantValue::Other(_) => (None, None),
+    };
+    cx.set(0, dtype, shape);
+    Ok(())
+}
+
+fn constant_of_shape(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = match cx.attributes.tensor("value")? {
+        Some(value) => tensor_type(value).0,
+        None => Some(DType::Float),
+    };
+    let shape = match (cx.constant_ints(0), cx.shape(0)) {
+        (Some(dims), _) => {
+            let dim = |&dim: &i64| {
+                usize::try_from(dim).map(Dim::Known).map_err(|_| {
+                    InferError::Shape(format!("dimension {dim} of {dims:?} is negative"))
+                })
+            };
+            Some(dims.iter().map(dim).collect::<Result<_, _>>()?)
+        }
+        (None, Some([Dim::Known(rank)])) if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
+        _ => None,
+    };
+    cx.set(0, dtype, shape);
+    Ok(())
+}
+
+fn range(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.same_dtype([0, 1, 2])?;
+    let one = |index| match cx.constant_ints(index)?[..] {
+        [value] => Some(i128::from(value)),
+        _ => None,
+    };
+    let count = match (one(0), one(1), one(2)) {
+        (Some(start), Some(limit), Some(delta)) if delta != 0 => {
+            // Rounds away from zero, so that the last partial step counts.
+            let steps = (limit - start + delta - delta.signum()) / delta;
+            usize::try_from(steps.max(0)).map_or(Dim::Unknown, Dim::Known)
+        }
+        _ => Dim::Unknown,
+    };
+    cx.set(0, dtype, Some(vec![count]));
+    Ok(())
+}
+
+/// The axes that `Shape` reports of a tensor of this rank, as start and end.
+///
+/// # Errors
+/// When an attribute has the wrong type.
+pub fn shape_bounds(
+    attributes: &Attributes<'_>,
+) -> Result<impl Fn(usize) -> (usize, usize) + Send + Sync + use<>, AttributeError> {
+    let (start, end) = (attributes.int_or("start", 0)?, attributes.int("end")?);
+    Ok(move |rank: usize| {
+        let rank = rank as i64; // ranks are lengths of short lists
+        let clamp =
+            |at: i64| if at < 0 { at.saturating_add(rank) } else { at }.clamp(0, rank) as usize;
+        let start = clamp(start);
+        (start, end.map_or(rank as usize, clamp).max(start))
+    })
+}
+
+fn shape(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let bounds = shape_bounds(cx.attributes)?;
+    let dim = match cx.shape(0) {
+        Some(shape) => {
+            let (start, end) = bounds(shape.len());
+            Dim::Known(end - start)
+        }
+        None => Dim::Unknown,
+    };
+    cx.set(0, Some(DType::Int64), Some(vec![dim]));
+    Ok(())
+}
+
+fn size(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set(0, Some(DType::Int64), Some(Vec::new()));
+    Ok(())
+}
+
+fn identity(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.same_as_input();
+    Ok(())
+}
+
+const fn op(
+    op_type: &'static str,
+    since: &'static [i64],
+    inputs: usize,
+    attributes: &'static [&'static str],
+    infer: InferFn,
+) -> OpSchema {
+    let (inputs, outputs) = (Arity::exactly(inputs), Arity::exactly(1));
+    OpSchema {
+        domain: "",
+        op_type,
+        since,
+        inputs,
+        outputs,
+        attributes,
+        infer,
+    }
+}
+
+const VALUES: &[&str] = &[
+    "sparse_value",
+    "value",
+    "value_float",
+    "value_floats",
+    "value_int",
+    "value_ints",
+    "value_string",
+    "value_strings",
+];
+
+pub(super) const SCHEMAS: &[OpSchema] = &[
+    op(
+        "Constant",
+        &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25],
+        0,
+        VALUES,
+        constant,
+    ),
+    op(
+        "ConstantOfShape",
+        &[9, 20, 21, 23, 24, 25],
+        1,
+        &["value"],
+        constant_of_shape,
+    ),
+    op("Range", &[11, 27], 3, &["stash_type"], range),
+    op(
+        "Shape",
+        &[1, 13, 15, 19, 21, 23, 24, 25],
+        1,
+        &["end", "start"],
+        shape,
+    ),
+    op("Size", &[1, 13, 19, 21, 23, 24, 25], 1, &[], size),
+    op(
+        "Identity",
+        &[1, 13, 14, 16, 19, 21, 23, 24, 25],
+        1,
+        &[],
+        identity,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refeed_proto::{AttributeProto, NodeProto};
+
+    fn node(attributes: &[(&str, i64)]) -> NodeProto {
+        let attribute = |&(name, value): &(&str, i64)| AttributeProto {
+            name: Some(name.to_string()),
+            i: Some(value),
+            r#type: Some(2),
+            ..Default::default()
+        };
+        NodeProto {
+            attribute: attributes.iter().map(attribute).collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn shape_bounds_clamp_as_onnx_says() {
+        // (start, end) of a rank-3 tensor, from the operator's documentation
+        for (attributes, want) in [
+            (&[][..], (0, 3)),
+            (&[("start", -1)], (2, 3)),
+            (&[("end", -1)], (0, 2)),
+            (&[("start", 1), ("end", 2)], (1, 2)),
+            (&[("start", -9), ("end", 9)], (0, 3)),
+            (&[("start", 2), ("end", 1)], (2, 2)),
+            (&[("start", i64::MIN), ("end", i64::MIN)], (0, 0)),
+        ] {
+            let node = node(attributes);
+            let bounds = shape_bounds(&Attributes::new(&node)).unwrap();
+            assert_eq!(bounds(3), want, "{attributes:?}");
+        }
+    }
+
+    #[test]
+    fn a_constant_has_exactly_one_value() {
+        let (one, none) = (node(&[("value_int", 7)]), node(&[]));
+        assert_eq!(
+            ConstantValue::read(&Attributes::new(&one)),
+            Ok(ConstantValue::Int(7))
+        );
+        assert!(matches!(
+            ConstantValue::read(&Attributes::new(&none)),
+            Err(AttributeError::Missing { .. })
+        ));
+        let mut two = one.clone();
+        two.attribute.push(AttributeProto {
+            name: Some("value_float".to_string()),
+            f: Some(1.5),
+            r#type: Some(1),
+            ..Default::default()
+        });
+        assert!(matches!(
+            ConstantValue::read(&Attributes::new(&two)),
+            Err(AttributeError::Value { .. })
+        ));
+    }
+}
