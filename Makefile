@@ -3,48 +3,89 @@
 PYTHON ?= python3
 VENV ?= .venv-test
 BIN := $(VENV)/bin
-WHEELS := target/wheels-test
-PYTHON_SOURCES := python tests/python benches/python docs/examples
+TARGET := x86_64-unknown-linux-gnu
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export RUSTDOCFLAGS = -D warnings
 
-.PHONY: help demo test fmt lint test-rust test-isa wheel test-python typecheck docs check loom tsan asan codegen \
-	bench bench-python clean
+# One profile and one target folder serve the Rust tests and the wheels that the Python tests install.
+MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
+
+.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan codegen bench \
+	bench-python node-tests clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## Install into .venv and decode the shipped model with its state kept
 	$(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet .
 	.venv/bin/refeed demo
 
-test: fmt lint test-rust test-python typecheck docs loom ## Everything that CI checks
+test: fmt lint test-rust test-isa test-faults test-python typecheck docs loom tsan asan ## All that CI checks
 
 fmt: ## Check the formatting of the Rust code
 	cargo fmt --all --check
 
 lint: ## Clippy with warnings denied
-	cargo clippy --locked --workspace --all-targets --features refeed-python/testing -- -D warnings
+	cargo clippy --quiet --locked --workspace --all-targets --features refeed-python/testing -- -D warnings
 
 test-rust: ## Rust unit, integration and doc tests
-	cargo test --locked --features refeed-tests/default
+	cargo test --quiet --locked
 
-test-isa: ## The kernel tests once per instruction set of this machine
-	for isa in scalar avx2 avx512; do REFEED_ISA=$$isa cargo test --locked -p refeed-kernels -p refeed-tests || exit 1; done
+test-isa: ## The kernel tests once more for each instruction set of this machine
+	for isa in scalar avx2; do REFEED_ISA=$$isa cargo test --quiet --locked -p refeed-kernels --lib || exit 1; done
 
-$(BIN)/python:
+$(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet 'maturin>=1.9.4,<2'
+	touch $@
+
+# The wheel with planted failures differs from the released one by a feature, and is tested first: the ordinary wheel
+# that takes its place afterwards is checked to be without it.
+test-faults: $(VENV)/ready ## A failure planted at every node of a step, through Python
+	rm -rf target/wheels-testing
+	$(MATURIN) --features testing --out target/wheels-testing
+	$(BIN)/pip install --quiet --force-reinstall "$$(echo target/wheels-testing/*.whl)[test]"
+	$(BIN)/python -m pytest tests/python/test_fault_injection.py
+
+test-python: $(VENV)/ready ## Python tests on the ordinary wheel
+	rm -rf target/wheels-test
+	$(MATURIN) --out target/wheels-test
+	$(BIN)/pip install --quiet --force-reinstall "$$(echo target/wheels-test/*.whl)[test]"
+	$(BIN)/python -m pytest tests/python --ignore tests/python/test_fault_injection.py
+
+typecheck: ## ruff, mypy and stubtest (after test-python)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest refeed --allowlist tests/python/stubtest_allowed.txt
 
 docs: ## Build the API documentation with warnings denied
-	cargo doc --locked --no-deps --workspace --exclude refeed-python --exclude refeed-tests --exclude refeed-benches
+	cargo doc --quiet --locked --no-deps --workspace --exclude refeed-python --exclude refeed-tests --exclude refeed-benches
+
+loom: ## Every interleaving of appends, with planted faults
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --locked -p refeed-values --release --lib loom_
+
+tsan: ## Appending and reading forks under ThreadSanitizer
+	TSAN_OPTIONS="suppressions=$(CURDIR)/crates/values/tsan.supp" RUSTC_BOOTSTRAP=1 \
+	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
+	cargo test --quiet --locked -p refeed-values --test threads --target $(TARGET)
+
+asan: ## The tests of the memory crate under AddressSanitizer
+	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
+	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked -p refeed-values --lib --tests --target $(TARGET)
 
 codegen: ## Generate the wire structs from proto/ again
-	cargo run --locked -p refeed-xtask -- codegen
+	cargo run --quiet --locked -p refeed-xtask -- codegen
 
 bench: ## Kernel and state benchmarks (criterion)
 	cargo bench --locked -p refeed-benches
+
+bench-python: $(VENV)/ready ## Calls, loading and decoding beside onnxruntime, on a release build
+	$(BIN)/pip install --quiet --force-reinstall ".[test]"
+	$(BIN)/python benches/python/bench_call_overhead.py
+	$(BIN)/python benches/python/bench_load.py
+	$(BIN)/python benches/python/bench_decode.py
 
 clean: ## Remove what builds and tests made
 	rm -rf target $(VENV) .venv

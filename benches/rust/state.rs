@@ -1,0 +1,38 @@
+//! What a step of a state costs: the call itself, and a decode step of an exported decoder.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use refeed_benches::{accumulate, decoder};
+use refeed_runtime::{PersistentValueState, RuntimeContext, RuntimeSessionOptions};
+use refeed_values::Tensor;
+use std::hint::black_box;
+
+/// Two floats added to two floats: everything that is measured is the call.
+fn call(criterion: &mut Criterion) {
+    let initial = Tensor::from_slice(&[2], &[0f32; 2]).expect("two floats");
+    let options = RuntimeSessionOptions::default();
+    let state = PersistentValueState::new(accumulate(), [("past", initial)], options).expect("a state");
+    let (context, delta) = (RuntimeContext::default(), Tensor::from_slice(&[2], &[1f32; 2]).expect("two floats"));
+    let position = state.input_position("delta").expect("an input");
+    criterion.bench_function("state/accumulate", |bench| {
+        bench.iter(|| black_box(state.run_positions(&context, &[(position, delta.clone())], None)));
+    });
+}
+
+/// One token through a small llama export, at a length where its caches no longer grow.
+fn decode(criterion: &mut Criterion) {
+    let (state, feeds) = decoder(&RuntimeSessionOptions { max_length: Some(4096), ..Default::default() });
+    let context = RuntimeContext::default();
+    let mut length = 0usize;
+    criterion.bench_function("state/decode", |bench| {
+        bench.iter(|| {
+            length = if length == 256 { 1 } else { length + 1 };
+            if length == 1 {
+                refeed_benches::rewind(&state);
+            }
+            black_box(state.run(&context, feeds(length)).expect("a step"))
+        });
+    });
+}
+
+criterion_group!(benches, call, decode);
+criterion_main!(benches);
