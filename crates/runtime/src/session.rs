@@ -13,6 +13,7 @@ use refeed_graph::types::ValueType;
 use refeed_graph::{BindingUses, Model};
 use refeed_kernels::{Compute, Isa, ThreadPool};
 use refeed_values::{Allocator, Pool, Provenance, Tensor};
+use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What sessions and states of one model share: the plan, the weights, the declared types.
@@ -75,6 +76,18 @@ impl Core {
             names,
             model,
         })
+    }
+
+    /// Feeds by input position.
+    pub(crate) fn positions<'n>(
+        &self,
+        feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
+    ) -> Result<SmallVec<[(usize, Tensor); 4]>, StateError> {
+        let placed = feeds.into_iter().map(|(name, tensor)| match self.input_position(name) {
+            Some(position) => Ok((position, tensor)),
+            None => Err(StateError::UnknownInput(name.to_string())),
+        });
+        placed.collect()
     }
 
     /// Position of a graph input.
@@ -334,6 +347,26 @@ impl RuntimeSession {
         &self.core.options
     }
 
+    /// What a state's calls will do for each binding, as far as the graph tells: an append counts as in place, though a
+    /// call may find a reason to copy (see [`crate::PersistentValueState::explain`]).
+    pub fn forecast(&self) -> Vec<crate::Outcome> {
+        const APPENDS: [&str; 3] = ["Concat", "Attention", "GroupQueryAttention"];
+        let plan = &self.core.plan;
+        let outcomes = plan
+            .usual
+            .iter()
+            .enumerate()
+            .map(|(binding, usual)| match usual {
+                crate::Outcome::Computed(op_type)
+                    if plan.may_append(binding) && APPENDS.contains(&&**op_type) =>
+                {
+                    crate::Outcome::InPlace
+                }
+                other => other.clone(),
+            });
+        outcomes.collect()
+    }
+
     /// Position of a graph input by name, for [`RuntimeSession::run_positions`].
     pub fn input_position(&self, name: &str) -> Option<usize> {
         self.core.input_position(name)
@@ -353,14 +386,8 @@ impl RuntimeSession {
         context: &RuntimeContext,
         feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
     ) -> Result<Outputs, StateError> {
-        let feeds: Result<Vec<_>, _> = feeds
-            .into_iter()
-            .map(|(name, tensor)| match self.input_position(name) {
-                Some(position) => Ok((position, tensor)),
-                None => Err(StateError::UnknownInput(name.to_string())),
-            })
-            .collect();
-        self.run_positions(context, &feeds?, None)
+        let feeds = self.core.positions(feeds)?;
+        self.run_positions(context, &feeds, None)
     }
 
     /// As [`RuntimeSession::run`], with feeds by input position and a poll that can stop the run.

@@ -19,6 +19,7 @@ use refeed_graph::{Model, Publish};
 use refeed_values::Tensor;
 use refeed_values::append::{AppendPolicy, PersistentTensor};
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// The state of one request: a model whose bound inputs are fed by its own outputs.
@@ -40,6 +41,8 @@ pub struct PersistentValueState {
     core: Arc<Core>,
     /// Taken without waiting, so it doubles as the busy flag; `None` once closed.
     inner: Mutex<Option<Inner>>,
+    /// Length of the list of warnings, for callers that do not want to take the state.
+    warnings: AtomicUsize,
 }
 
 impl std::fmt::Debug for PersistentValueState {
@@ -114,6 +117,7 @@ impl PersistentValueState {
         Ok(PersistentValueState {
             core,
             inner: Mutex::new(Some(inner)),
+            warnings: AtomicUsize::new(0),
         })
     }
 
@@ -160,14 +164,8 @@ impl PersistentValueState {
         context: &RuntimeContext,
         feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
     ) -> Result<Outputs, StateError> {
-        let feeds: Result<SmallVec<[(usize, Tensor); 4]>, _> = feeds
-            .into_iter()
-            .map(|(name, tensor)| match self.input_position(name) {
-                Some(position) => Ok((position, tensor)),
-                None => Err(StateError::UnknownInput(name.to_string())),
-            })
-            .collect();
-        self.run_positions(context, &feeds?, None)
+        let feeds = self.core.positions(feeds)?;
+        self.run_positions(context, &feeds, None)
     }
 
     /// As [`PersistentValueState::run`], with feeds by input position and a poll that can stop the run.
@@ -188,6 +186,8 @@ impl PersistentValueState {
             inner.workspace.abandon(&self.core);
             inner.appends.abandon();
         }
+        self.warnings
+            .store(inner.workspace.warnings.len(), Ordering::Relaxed);
         Ok(Outputs::new(&self.core, result?))
     }
 
@@ -256,6 +256,11 @@ impl PersistentValueState {
             rewritten: inner.rewritten.clone(),
             warnings: inner.workspace.warnings.clone(),
         })
+    }
+
+    /// How many warnings [`PersistentValueState::explain`] has to tell; never waits, and never finds the state busy.
+    pub fn warning_count(&self) -> usize {
+        self.warnings.load(Ordering::Relaxed)
     }
 
     /// Bytes that tensors of this state have in use.
