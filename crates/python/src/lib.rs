@@ -34,11 +34,15 @@ mod _native {
     use crate::runtime::state::PyPersistentValueState;
     #[pymodule_export]
     use crate::runtime::tensor::PyTensor;
-    #[cfg(feature = "testing")]
-    #[pymodule_export]
-    use crate::testing::testing;
-
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[cfg(feature = "testing")]
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyAnyMethods;
+        let testing = pyo3::wrap_pymodule!(crate::testing::testing)(module.py());
+        module.setattr("_testing", testing)
+    }
 }

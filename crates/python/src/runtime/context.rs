@@ -14,10 +14,13 @@ pub(crate) struct PyOpsetId {
 #[pymethods]
 impl PyOpsetId {
     #[new]
-    #[pyo3(signature = (domain = String::new(), version = 0))]
-    fn new(domain: String, version: i64) -> PyOpsetId {
+    #[pyo3(signature = (domain = "", version = 0))]
+    fn new(domain: &str, version: i64) -> PyOpsetId {
         PyOpsetId {
-            inner: OpsetId { domain, version },
+            inner: OpsetId {
+                domain: domain.to_string(),
+                version,
+            },
         }
     }
 

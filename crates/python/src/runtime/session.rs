@@ -96,6 +96,14 @@ impl PyRuntimeSession {
         PyModel::new(self.inner.model().clone())
     }
 
+    fn forecast(&self) -> Vec<String> {
+        self.inner
+            .forecast()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
     #[getter]
     fn live_bytes(&self) -> usize {
         self.inner.live_bytes()

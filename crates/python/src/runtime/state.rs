@@ -1,5 +1,6 @@
 //! `PersistentValueState`: a model whose bound inputs are fed by its own outputs.
 
+use crate::error::Class;
 use crate::model::{PyModel, source};
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
@@ -11,6 +12,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use refeed_runtime::{PersistentValueState, RuntimeContext};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[pyclass(name = "PersistentValueState", module = "refeed.runtime", frozen)]
 pub(crate) struct PyPersistentValueState {
@@ -18,6 +21,26 @@ pub(crate) struct PyPersistentValueState {
     names: Names,
     context: RuntimeContext,
     warned: Warned,
+    /// Whether the first warning about symbols was issued.
+    told: AtomicBool,
+}
+
+impl PyPersistentValueState {
+    /// Issues the first warning of earlier calls. A filter may make it an exception, so it comes before a call changes
+    /// anything.
+    #[cold]
+    fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(text) = run::attached(py, || self.inner.explain())?
+            .warnings
+            .into_iter()
+            .next()
+        else {
+            return Ok(());
+        };
+        self.told.store(true, Ordering::Relaxed);
+        let text = format!("{text}; explain().warnings lists more");
+        PyErr::warn(py, Class::SymbolWarning.class(py)?, &CString::new(text)?, 1)
+    }
 }
 
 #[pymethods]
@@ -61,6 +84,7 @@ impl PyPersistentValueState {
             names,
             context: RuntimeContext::default(),
             warned: Warned::default(),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -87,6 +111,9 @@ impl PyPersistentValueState {
             (None, None) => return Err(PyTypeError::new_err("run() missing feeds")),
         };
         let feeds = self.names.read(feeds)?;
+        if self.inner.warning_count() > 0 && !self.told.load(Ordering::Relaxed) {
+            self.tell(py)?;
+        }
         let poll = run::poll(py);
         let outputs = run::detached(py, || self.inner.run_positions(context, &feeds, poll))?;
         named(

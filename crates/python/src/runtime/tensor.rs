@@ -50,7 +50,7 @@ impl PyTensor {
         let text = "a DLPack consumer that does not ask for version 1.0 or later cannot be told that memory is read \
                     only, so it gets a copy";
         let text = std::ffi::CString::new(text)?;
-        PyErr::warn(py, Class::CopyWarning.class(py)?, &text, 2)
+        PyErr::warn(py, Class::CopyWarning.class(py)?, &text, 1)
     }
 }
 

@@ -1,0 +1,69 @@
+"""Stateful ONNX inference on CPU.
+
+An ONNX file that is run step by step has outputs that are the next call's inputs: KV caches, recurrent states, filter
+states. A *persistent binding* in the graph says which output feeds which input, and a `PersistentValueState` keeps the
+value between calls: caches are appended to in place, and an output that somebody still holds never changes.
+
+Examples
+--------
+>>> model = refeed.load("decoder.onnx")                                        # doctest: +SKIP
+>>> model, report = refeed.bind(model, patterns="known", uses="any")           # doctest: +SKIP
+>>> state = refeed.PersistentValueState(model, initial)                        # doctest: +SKIP
+>>> logits = state.run({"input_ids": ids})["logits"]                           # doctest: +SKIP
+"""
+
+from refeed import runtime
+from refeed._native import (
+    Binding,
+    BindReport,
+    BoundPair,
+    Model,
+    OperatorUse,
+    ValueInfo,
+    __version__,
+    bind,
+    known_schemes,
+    load,
+)
+from refeed.errors import (
+    CancelledError,
+    CopyWarning,
+    Error,
+    InternalError,
+    KernelError,
+    ModelError,
+    StateBusyError,
+    StateClosedError,
+    SymbolWarning,
+    ValueTypeError,
+)
+from refeed.runtime import PersistentValueState, RuntimeContext, RuntimeSession, RuntimeSessionOptions, Tensor
+
+__all__ = [
+    "BindReport",
+    "Binding",
+    "BoundPair",
+    "CancelledError",
+    "CopyWarning",
+    "Error",
+    "InternalError",
+    "KernelError",
+    "Model",
+    "ModelError",
+    "OperatorUse",
+    "PersistentValueState",
+    "RuntimeContext",
+    "RuntimeSession",
+    "RuntimeSessionOptions",
+    "StateBusyError",
+    "StateClosedError",
+    "SymbolWarning",
+    "Tensor",
+    "ValueInfo",
+    "ValueTypeError",
+    "__version__",
+    "bind",
+    "known_schemes",
+    "load",
+    "runtime",
+]

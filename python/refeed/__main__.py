@@ -1,0 +1,61 @@
+"""The command `refeed`: inspect, bind, generate, demo."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import refeed
+from refeed.commands import bind, demo, generate, inspect
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="refeed", description="Stateful ONNX inference on CPU.")
+    parser.add_argument("--version", action="version", version=f"refeed {refeed.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (inspect, bind, generate, demo):
+        module.add_parser(commands)
+    return parser
+
+
+def _show_warning(message: Warning | str, *_args: Any, **_keywords: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line without the program's name; that of the process when None.
+
+    Returns
+    -------
+    int
+        0 for success, 1 for a model or value that cannot be used, 2 for a wrong command line, 130 after Ctrl-C.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return int(options.run(options))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough; nothing is left to be flushed.
+        sys.stderr.close()
+        return 1
+    except (refeed.Error, OSError, MemoryError, OverflowError) as error:
+        print(f"refeed {options.command}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

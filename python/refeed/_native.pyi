@@ -1,0 +1,707 @@
+"""Types of the native module. Import from `refeed` and `refeed.runtime`; this module is private."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
+
+import numpy as np
+from typing_extensions import Buffer, CapsuleType
+
+from refeed.runtime import RuntimeEventAction
+
+__all__ = [
+    "BindReport",
+    "Binding",
+    "BindingReport",
+    "BoundPair",
+    "Explanation",
+    "KernelContext",
+    "Model",
+    "OperatorUse",
+    "OpsetId",
+    "PersistentValueState",
+    "RuntimeContext",
+    "RuntimeEvent",
+    "RuntimeSession",
+    "RuntimeSessionOptions",
+    "Tensor",
+    "ValueInfo",
+    "__version__",
+    "bind",
+    "default_opset",
+    "known_schemes",
+    "load",
+]
+
+class _OnnxModel(Protocol):
+    """An official `onnx.ModelProto`."""
+
+    @property
+    def graph(self) -> Any: ...
+    def SerializeToString(self) -> bytes: ...
+
+class _DlpackProducer(Protocol):
+    """An array of another library, on the CPU."""
+
+    def __dlpack__(self) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+_ModelLike: TypeAlias = Model | _OnnxModel | bytes | bytearray | memoryview | str | os.PathLike[str]
+_TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | _DlpackProducer | Buffer
+_Publish: TypeAlias = Literal["always", "once", "if_present"]
+_Uses: TypeAlias = Literal["one", "any"]
+_AppendReuse: TypeAlias = Literal["always", "exclusive"]
+
+__version__: str
+
+def load(model: _ModelLike, *, mmap: bool = True) -> Model:
+    """Read and validate a model.
+
+    Parameters
+    ----------
+    model : str, os.PathLike, bytes-like, onnx.ModelProto or Model
+        A path reads the file and finds external data in the file's folder. Bytes and messages have no folder. `bytes`
+        are shared, not copied; an official message is serialised once.
+    mmap : bool
+        Map files (the default) or read them into memory. A mapped file must not be changed while the model is in use.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ModelError
+        When the bytes are no model or the model is broken.
+    OSError
+        When a file cannot be read: `FileNotFoundError`, `PermissionError`, ...
+    TypeError
+        When `model` is none of the accepted kinds.
+    """
+
+def bind(
+    model: _ModelLike,
+    pairs: Iterable[tuple[str, str]] | Mapping[str, str] | None = None,
+    patterns: str | Sequence[str] | None = None,
+    *,
+    uses: _Uses | None = None,
+    publish: _Publish | Mapping[str, _Publish] | None = None,
+) -> tuple[Model, BindReport]:
+    """Write persistent bindings into a model's graph. Nothing is guessed, and what is ambiguous is an error.
+
+    Parameters
+    ----------
+    model : model-like
+        As for `load`. Bindings that its graph has stay. It is not changed.
+    pairs : iterable of (input, output), or mapping
+        Exact names: graph input, graph output that is its next value.
+    patterns : str or sequence of str
+        Templates such as ``"past_key_values.{i}.{kv} -> present.{i}.{kv}"``, names of `known_schemes`, or ``"known"``
+        for all of them.
+    uses : {"one", "any"}, optional
+        How often a bound input may be used; what the graph says when None. ``"any"`` also makes symbolic dimensions
+        that disagree a warning.
+    publish : str or mapping, optional
+        When an output becomes the next value: ``"always"``, ``"once"`` (the first success after construction or
+        reset), ``"if_present"`` (when it has no zero extent). A mapping says so for single inputs or templates.
+
+    Returns
+    -------
+    Model
+        Shares all payloads with `model`.
+    BindReport
+        What was bound, by what; its text is a table.
+
+    Raises
+    ------
+    ModelError
+        When a name does not exist, a pattern fits nothing or is ambiguous, or the result breaks a rule of bindings.
+    """
+
+def known_schemes() -> list[tuple[str, str, list[str]]]:
+    """Return the table of known naming schemes: name, who writes such names, templates."""
+
+def default_opset(version: int) -> OpsetId:
+    """Return version `version` of the domain ai.onnx."""
+
+@final
+class Model:
+    """A loaded, validated, immutable model. Made by `load` and `bind`."""
+
+    @property
+    def inputs(self) -> list[ValueInfo]:
+        """All declared inputs of the graph, bound ones and those with a default included."""
+    @property
+    def outputs(self) -> list[ValueInfo]:
+        """All declared outputs of the graph."""
+    @property
+    def initializer_names(self) -> list[str]:
+        """Names of the graph's constants; an input of such a name need not be fed."""
+    @property
+    def bindings(self) -> list[Binding]:
+        """The persistent bindings, in the order of declaration."""
+    @property
+    def binding_uses(self) -> str:
+        """How often a bound input may be used, as the graph says: "one" or "any"."""
+    @property
+    def opsets(self) -> dict[str, int]:
+        """Imported operator sets by domain; ai.onnx is ""."""
+    @property
+    def operators(self) -> list[OperatorUse]:
+        """Every operator of the model, and what stands in the way of computing it."""
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd about the model but not wrong."""
+    @property
+    def moved_payloads(self) -> int:
+        """Number of payloads that were copied because they were not aligned for their type."""
+    def verify(self) -> None:
+        """Check the uses of bound inputs under the graph's own policy.
+
+        Raises
+        ------
+        ModelError
+            For the first bound input that breaks the policy.
+        """
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, and its external tensors to ``<file name>.data`` beside it.
+
+        Raises
+        ------
+        OSError
+            When a file cannot be written.
+        """
+    def to_bytes(self) -> bytes:
+        """Return the serialised model.
+
+        Raises
+        ------
+        ModelError
+            When the model has tensors in other files or does not fit in one message.
+        """
+    def run(self, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]:
+        """Run the graph once without any state; a session is made at the first call.
+
+        Raises
+        ------
+        ValueTypeError
+            When a feed is unknown, missing, or contradicts its declaration.
+        KernelError
+            When a node fails.
+        """
+
+@final
+class ValueInfo:
+    """A named, typed graph input or output."""
+
+    @property
+    def name(self) -> str:
+        """The value's name, taken literally."""
+    @property
+    def type(self) -> str:
+        """The declared type as text, such as ``FLOAT[batch, 8]``."""
+    @property
+    def data_type(self) -> int | None:
+        """The element type's number in `onnx.TensorProto`; None when it is not declared or the value is no tensor."""
+    @property
+    def shape(self) -> tuple[int | str | None, ...] | None:
+        """Declared dimensions: numbers, symbols, or None where nothing is said; None without a declared rank."""
+
+@final
+class Binding:
+    """One pair: an output that is the next value of an input."""
+
+    @property
+    def input(self) -> str:
+        """The graph input that is fed."""
+    @property
+    def output(self) -> str:
+        """The graph output that feeds it."""
+    @property
+    def publish(self) -> str:
+        """When the output is published: "always", "once" or "if_present"."""
+
+@final
+class OperatorUse:
+    """One operator of a model."""
+
+    @property
+    def domain(self) -> str:
+        """Operator domain; ai.onnx is ""."""
+    @property
+    def op_type(self) -> str:
+        """Operator."""
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, those of subgraphs and called functions included."""
+    @property
+    def problems(self) -> list[str]:
+        """What stands in the way of computing it; empty when all its nodes can run."""
+
+@final
+class BoundPair:
+    """One binding of a bound model, and what found it."""
+
+    @property
+    def input(self) -> str:
+        """The graph input."""
+    @property
+    def output(self) -> str:
+        """The graph output."""
+    @property
+    def input_type(self) -> str:
+        """Declared type of the input."""
+    @property
+    def output_type(self) -> str:
+        """Declared type of the output."""
+    @property
+    def matched_by(self) -> str:
+        """What found the pair: the graph, a pair, a template or a scheme."""
+    @property
+    def publish(self) -> str:
+        """When the output is published."""
+    @property
+    def uses(self) -> int:
+        """How often the input is used."""
+
+@final
+class BindReport:
+    """What `bind` did. `str(report)` is a table, one binding a line."""
+
+    @property
+    def pairs(self) -> list[BoundPair]:
+        """All bindings of the new model, in the order of declaration."""
+    @property
+    def uses(self) -> str:
+        """The use policy of the new model."""
+    @property
+    def warnings(self) -> list[str]:
+        """What the caller may want to know."""
+
+@final
+class Tensor:
+    """A handle to a value. Its memory is shared and never written; its metadata is its own.
+
+    Parameters
+    ----------
+    value : tensor-like
+        A runtime tensor, a contiguous CPU NumPy array, a DLPack producer or a buffer. Nothing is copied: whoever made
+        the memory must not change it while the tensor lives.
+    name : str, optional
+        A name for messages.
+    """
+
+    def __new__(cls, value: _TensorLike, *, name: str | None = None) -> Self: ...
+    @property
+    def name(self) -> str:
+        """The value's name."""
+    @name.setter
+    def name(self, value: str) -> None: ...
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, outermost first. Assigning another shape of as many elements changes this handle only."""
+    @shape.setter
+    def shape(self, value: Sequence[int]) -> None: ...
+    @property
+    def data_type(self) -> int:
+        """The element type's number in `onnx.TensorProto`. Assigning one of the same width changes this handle only."""
+    @data_type.setter
+    def data_type(self, value: int) -> None: ...
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy element type; `ml_dtypes` for BFLOAT16 and FLOAT8.
+
+        Raises
+        ------
+        ValueTypeError
+            For packed types, which NumPy does not have.
+        """
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in elements, outermost first."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take when dense."""
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return a read-only view as an array, strides included. Nothing is copied."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        """Export through DLPack: read only for consumers of version 1.0 and later, a copy for older ones.
+
+        Raises
+        ------
+        BufferError
+            For a stream, a device other than the CPU, or ``copy=False`` where only a copy can be given.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __len__(self) -> int: ...
+
+@final
+class OpsetId:
+    """A domain and a version of it."""
+
+    def __new__(cls, domain: str = "", version: int = 0) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+    @property
+    def domain(self) -> str:
+        """The domain; "" is ai.onnx."""
+    @domain.setter
+    def domain(self, value: str) -> None: ...
+    @property
+    def version(self) -> int:
+        """The version."""
+    @version.setter
+    def version(self, value: int) -> None: ...
+
+@final
+class KernelContext:
+    """What kernels assume where no model says otherwise."""
+
+    def __new__(cls, opset: OpsetId | None = None) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+    @property
+    def opset(self) -> OpsetId:
+        """The default opset."""
+    @opset.setter
+    def opset(self, value: OpsetId) -> None: ...
+
+@final
+class RuntimeContext:
+    """What the calls of a request share: the event log.
+
+    Parameters
+    ----------
+    kernel_ctx : KernelContext, optional
+        What kernels assume.
+    events_enabled : bool
+        Whether reports are recorded.
+    verbose : int
+        0; other levels are refused.
+    """
+
+    def __new__(
+        cls, kernel_ctx: KernelContext | None = None, *, events_enabled: bool = False, verbose: int = 0
+    ) -> Self: ...
+    @property
+    def kernel_ctx(self) -> KernelContext:
+        """A copy of what kernels assume."""
+    @property
+    def events_enabled(self) -> bool:
+        """Whether reports are recorded."""
+    @property
+    def verbose(self) -> int:
+        """0."""
+    def events(self) -> list[RuntimeEvent]:
+        """Return a copy of all recorded events; always empty with events off."""
+    def clear_events(self) -> None:
+        """Forget all recorded events."""
+
+@final
+class RuntimeEvent:
+    """One recorded fact. Read only."""
+
+    @property
+    def action(self) -> RuntimeEventAction:
+        """What the event is about."""
+    @property
+    def timestamp_ns(self) -> int:
+        """Nanoseconds since the context was made."""
+    @property
+    def name(self) -> str:
+        """Name of the node; "" when the model gives it none."""
+    @property
+    def op_domain(self) -> str:
+        """Domain of the node's operator."""
+    @property
+    def op_type(self) -> str:
+        """The node's operator."""
+    @property
+    def node_index(self) -> int:
+        """Position of the node in the graph that holds it; -1 outside a node."""
+    @property
+    def subgraph_node_index(self) -> int:
+        """Position in the root graph of the control-flow node around it; -1 when there is none."""
+    @property
+    def subgraph_attr_name(self) -> str:
+        """Attribute of that control-flow node; "" when there is none."""
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes that the allocator had in use."""
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes it ever had in use."""
+    @property
+    def storage_allocations(self) -> int:
+        """Buffers requested."""
+    @property
+    def storage_allocated_bytes(self) -> int:
+        """Bytes requested for them, capacity included."""
+    @property
+    def storage_prefix_copied_bytes(self) -> int:
+        """Bytes of earlier rows that were copied."""
+    @property
+    def storage_append_copied_bytes(self) -> int:
+        """Bytes of new rows that were copied in."""
+    @property
+    def storage_reuse_count(self) -> int:
+        """Appends that found room in the buffer they already had."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the attributes as a dictionary; the `storage_*` ones only for storage events."""
+    def summary(self) -> str:
+        """Return one line of text."""
+
+@final
+class RuntimeSessionOptions:
+    """Settings of a session or state. They are copied when one is made; later changes have no effect.
+
+    Parameters
+    ----------
+    persistent_tensor_initial_capacity : int
+        Rows that the first append of a value reserves along its growing axis, 32 by default; 0 disables reservations.
+    append_reuse : {"always", "exclusive"}
+        When an append may happen in place: always (the default), or only when no other handle to the value lives.
+    binding_uses : {"one", "any"}, optional
+        How often a bound input may be used; overrides what the model says.
+    max_length : int, optional
+        The longest that a growing axis will become: its room is reserved at once.
+    memory_limit : int, optional
+        Most bytes that the tensors of a session may have in use at once.
+    check_shapes : bool
+        Whether a session checks its outputs against their declared types (a state always does).
+
+    Raises
+    ------
+    OverflowError
+        For a negative number or one that does not fit 64 bits.
+    ValueTypeError
+        For an unknown text.
+    TypeError
+        For a value of another type, bool as a number included.
+    """
+
+    def __new__(
+        cls,
+        *,
+        persistent_tensor_initial_capacity: int | None = None,
+        append_reuse: _AppendReuse | None = None,
+        binding_uses: _Uses | None = None,
+        max_length: int | None = None,
+        memory_limit: int | None = None,
+        check_shapes: bool | None = None,
+    ) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+    @property
+    def persistent_tensor_initial_capacity(self) -> int:
+        """Rows that the first append reserves."""
+    @persistent_tensor_initial_capacity.setter
+    def persistent_tensor_initial_capacity(self, value: int) -> None: ...
+    @property
+    def append_reuse(self) -> str:
+        """When an append may happen in place."""
+    @append_reuse.setter
+    def append_reuse(self, value: _AppendReuse) -> None: ...
+    @property
+    def binding_uses(self) -> str | None:
+        """How often a bound input may be used; None for what the model says."""
+    @binding_uses.setter
+    def binding_uses(self, value: _Uses | None) -> None: ...
+    @property
+    def max_length(self) -> int | None:
+        """The longest that a growing axis will become."""
+    @max_length.setter
+    def max_length(self, value: int | None) -> None: ...
+    @property
+    def memory_limit(self) -> int | None:
+        """Most bytes in use at once."""
+    @memory_limit.setter
+    def memory_limit(self, value: int | None) -> None: ...
+    @property
+    def check_shapes(self) -> bool:
+        """Whether a session checks its outputs."""
+    @check_shapes.setter
+    def check_shapes(self, value: bool) -> None: ...
+
+@final
+class RuntimeSession:
+    """A compiled model whose runs remember nothing. Threads may run one session at the same time.
+
+    Parameters
+    ----------
+    model : model-like
+        As for `load`.
+    options : RuntimeSessionOptions, optional
+        Settings; or give them as keywords.
+
+    Raises
+    ------
+    ModelError
+        When the model breaks the rules of its bindings, or has a node that refeed cannot compute.
+    """
+
+    def __new__(
+        cls,
+        model: _ModelLike,
+        options: RuntimeSessionOptions | None = None,
+        *,
+        persistent_tensor_initial_capacity: int | None = None,
+        append_reuse: _AppendReuse | None = None,
+        binding_uses: _Uses | None = None,
+        max_length: int | None = None,
+        memory_limit: int | None = None,
+        check_shapes: bool | None = None,
+    ) -> Self: ...
+    def run(self, feeds: Mapping[str, _TensorLike], context: RuntimeContext | None = None) -> dict[str, Tensor]:
+        """Run the graph once. Every input that no initializer gives must be fed, bound ones too.
+
+        Raises
+        ------
+        ValueTypeError
+            When a feed is unknown, missing, or contradicts its declaration.
+        KernelError
+            When a node fails.
+        """
+    def forecast(self) -> list[str]:
+        """Return what a state's calls will do for each binding, as far as the graph tells."""
+    @property
+    def model(self) -> Model:
+        """The model."""
+    @property
+    def live_bytes(self) -> int:
+        """Bytes that tensors of this session have in use."""
+
+@final
+class PersistentValueState:
+    """The state of one request: a model whose bound inputs are fed by its own outputs.
+
+    `run`, `reset`, `close` and `values` of one state must not overlap; the second one fails at once.
+
+    Parameters
+    ----------
+    model : model-like
+        As for `load`, with bindings.
+    initial : mapping of str to tensor-like
+        The first value of every bound input. They are kept without a copy, so they must not be changed.
+    options : RuntimeSessionOptions, optional
+        Settings; or give them as keywords.
+
+    Raises
+    ------
+    ModelError
+        When the model declares no binding or cannot be computed.
+    ValueTypeError
+        When an initial value is missing, unknown, or contradicts its declaration.
+    """
+
+    def __new__(
+        cls,
+        model: _ModelLike,
+        initial: Mapping[str, _TensorLike],
+        options: RuntimeSessionOptions | None = None,
+        *,
+        persistent_tensor_initial_capacity: int | None = None,
+        append_reuse: _AppendReuse | None = None,
+        binding_uses: _Uses | None = None,
+        max_length: int | None = None,
+        memory_limit: int | None = None,
+        check_shapes: bool | None = None,
+    ) -> Self: ...
+    @overload
+    def run(self, context: RuntimeContext | None, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]:
+        """Run one step: retained values and `feeds` in, all graph outputs out. Bound outputs are retained.
+
+        The context may be left out: ``run(feeds)``. A call that fails leaves the state as it was.
+
+        Raises
+        ------
+        ValueTypeError
+            When a feed is unknown, missing, names a bound input, or contradicts its declaration.
+        KernelError
+            When a node fails.
+        StateBusyError
+            When another operation of this state is going on.
+        StateClosedError
+            When the state is closed.
+        """
+    @overload
+    def run(self, context: Mapping[str, _TensorLike], feeds: None = None) -> dict[str, Tensor]: ...
+    @overload
+    def run(self, context: None = None, *, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]: ...
+    def reset(self, initial: Mapping[str, _TensorLike]) -> None:
+        """Replace every retained value, without a copy.
+
+        Raises
+        ------
+        ValueTypeError
+            As for construction; the retained values are then unchanged.
+        """
+    def close(self) -> None:
+        """Release the retained values. Closing again does nothing; any other use is an error from now on."""
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """The retained values by input name: shared views, not copies."""
+    def explain(self) -> Explanation:
+        """Return what the last call did for each binding, and why."""
+    @property
+    def model(self) -> Model:
+        """The model."""
+    @property
+    def live_bytes(self) -> int:
+        """Bytes that tensors of this state have in use."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class BindingReport:
+    """The state of one binding after the last call."""
+
+    @property
+    def input(self) -> str:
+        """The graph input."""
+    @property
+    def output(self) -> str:
+        """The graph output that feeds it."""
+    @property
+    def outcome(self) -> str:
+        """What the last call did: "in place", "grown: ...", "copied because ...", "computed by ...", "kept"."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the retained value."""
+    @property
+    def capacity(self) -> int:
+        """Rows that fit before the buffer must grow; 0 when the value has no capacity."""
+    @property
+    def bytes(self) -> int:
+        """Bytes of the visible elements."""
+
+@final
+class Explanation:
+    """What a state answers about its last call; `str` of it is a table."""
+
+    @property
+    def bindings(self) -> list[BindingReport]:
+        """One report a binding, in the model's order."""
+    @property
+    def materialised(self) -> dict[str, int]:
+        """Outputs that were copied so that they share no memory with a feed, with the bytes copied."""
+    @property
+    def rewritten(self) -> dict[str, int]:
+        """Bytes of retained values that ordinary operators wrote again, by operator; counted only with events on."""
+    @property
+    def warnings(self) -> list[str]:
+        """Declarations that the values contradict and that ``binding_uses="any"`` lets pass."""

@@ -1,0 +1,71 @@
+"""The options that say what to bind. Without `--bind` nothing is bound."""
+
+import argparse
+import sys
+
+import refeed
+from refeed._native import BindReport, Model
+
+__all__ = ["NOTHING_BOUND", "add_options", "bind", "bound"]
+
+NOTHING_BOUND = "the model binds no input to an output; say what to bind with --bind known or --bind PAIRS"
+
+
+def add_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add `--bind`, `--uses` and `--publish`."""
+    parser.add_argument(
+        "--bind",
+        metavar="WHAT",
+        action="append",
+        required=required,
+        help="`known` for the table of known naming schemes, the name of one scheme, a template such as "
+        "'past.{i}.key -> present.{i}.key', or pairs INPUT=OUTPUT separated by commas; may be given more than once",
+    )
+    parser.add_argument(
+        "--uses",
+        choices=("one", "any"),
+        help="how often a bound input may be used: once, or any number of times (what most exported decoders need)",
+    )
+    parser.add_argument(
+        "--publish",
+        metavar="POLICY",
+        action="append",
+        default=[],
+        help="always, once or if_present for all bindings, or INPUT=POLICY for one",
+    )
+
+
+def _pairs_and_patterns(texts: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    pairs, patterns = [], []
+    for text in texts:
+        if "->" in text or "=" not in text:
+            patterns.append(text)
+            continue
+        for part in text.split(","):
+            given, separator, output = part.partition("=")
+            if not separator:
+                raise refeed.ValueTypeError(f"--bind: expected INPUT=OUTPUT, got `{part}`")
+            pairs.append((given.strip(), output.strip()))
+    return pairs, patterns
+
+
+def bound(model: Model, options: argparse.Namespace) -> Model:
+    """Return the model with what `--bind` asks for, and print what was bound."""
+    if not options.bind:
+        return model
+    result, report = bind(model, options)
+    print(report)
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return result
+
+
+def bind(model: Model, options: argparse.Namespace) -> tuple[Model, BindReport]:
+    """Bind what the options ask for."""
+    pairs, patterns = _pairs_and_patterns(options.bind)
+    single = dict(text.rsplit("=", 1) for text in options.publish if "=" in text)
+    general = [text for text in options.publish if "=" not in text]
+    if len(general) > 1 or (general and single):
+        raise refeed.ValueTypeError("--publish: expected one policy for all, or INPUT=POLICY for single inputs")
+    publish = general[0] if general else single or None
+    return refeed.bind(model, pairs, patterns, uses=options.uses, publish=publish)

@@ -1,0 +1,119 @@
+"""`refeed demo`: the shipped decoder with its state kept, beside the same model run statelessly."""
+
+import argparse
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import refeed
+from refeed._native import Model
+from refeed.commands import binding
+from refeed.commands.generate import positive
+from refeed.commands.table import LiveLine, amount, rows
+from refeed.decoding import Counters, Stateful, Stateless, Stepper, decode, empty_caches, shipped_model
+
+__all__ = ["add_parser"]
+
+PROMPT = [1, 17, 42, 99, 7]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser("demo", help="decode a small shipped model with its state kept, and without")
+    parser.add_argument("--max-new-tokens", metavar="N", type=positive, default=200, help="tokens to make (200)")
+    parser.add_argument("--model", metavar="MODEL", default=None, help="another decoder in place of the shipped one")
+    binding.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _decode(title: str, stepper: Stepper, count: int, line: LiveLine) -> tuple[list[int], list[float]]:
+    tokens: list[int] = []
+    times: list[float] = []
+    for token, seconds in decode(stepper, PROMPT, count):
+        tokens.append(token)
+        times.append(seconds)
+        line.show(f"{title}: {len(tokens)} of {count} tokens, {1 / seconds:.0f} tokens/s")
+    line.clear()
+    return tokens, times
+
+
+class _Measured:
+    """One way of running the model: a pass that counts, and a pass that is timed with events off."""
+
+    def __init__(self, title: str, make: Callable[[Counters | None], Stepper], count: int, line: LiveLine) -> None:
+        self.title = title
+        self.counters = Counters()
+        stepper = make(self.counters)
+        self.tokens, _ = _decode(f"{title}, counting", stepper, count, line)
+        self.stepper = stepper
+        timed, times = _decode(title, make(None), count, line)
+        self.same = timed == self.tokens
+        # The first step runs the prompt.
+        self.seconds = times[1:] or times
+
+    def cells(self) -> list[str]:
+        """Return the column of the closing table."""
+        counters, steps = self.counters, self.counters.steps
+        written = "not counted"
+        if counters.rewritten_known:
+            parts = [f"{amount(value / steps)} {name}" for name, value in sorted(counters.rewritten.items())]
+            written = ", ".join(parts) or "0 B"
+        return [
+            self.title,
+            f"{1 / statistics.median(self.seconds):.0f}",
+            f"{statistics.median(self.seconds) * 1e3:.3f} ms",
+            # Every token but the last new one is in the cache.
+            amount(counters.append_copied_bytes / (len(PROMPT) + steps - 1)),
+            amount(counters.prefix_copied_bytes),
+            str(counters.allocations),
+            written,
+        ]
+
+
+LABELS = [
+    "",
+    "tokens per second",
+    "time per token (median)",
+    "cache bytes appended per token",
+    "prefix bytes copied",
+    "cache buffers allocated",
+    "cache bytes written by other operators, per token",
+]
+
+
+def _capacity(model: Model, stepper: Stateful) -> Sequence[str]:
+    reports = stepper.state.explain().bindings
+    axes = {value.name: value.shape for value in model.inputs}
+    lengths: set[int] = set()
+    for report in reports:
+        declared = axes[report.input] or ()
+        lengths.update(n for n, dim in zip(report.shape[1:], declared[1:], strict=True) if not isinstance(dim, int))
+    capacities = {report.capacity for report in reports}
+    return [
+        f"cache length: {', '.join(map(str, sorted(lengths))) or 'fixed'}",
+        f"cache capacity: {', '.join(map(str, sorted(capacities)))} rows",
+    ]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Decode four times: with and without the state, counting and timed."""
+    path = options.model or shipped_model()
+    if options.model is None and not options.bind:
+        options.bind, options.uses = ["known"], "any"
+        print("the shipped decoder, bound with --bind known --uses any:")
+    model = binding.bound(refeed.load(path), options)
+    if not model.bindings:
+        raise refeed.ModelError(binding.NOTHING_BOUND)
+    line = LiveLine()
+    kept = _Measured("state kept", lambda c: Stateful(model, empty_caches(model), c), options.max_new_tokens, line)
+    fed = _Measured("stateless", lambda c: Stateless(model, empty_caches(model), c), options.max_new_tokens, line)
+    print()
+    print(f"{len(PROMPT)} prompt tokens, {options.max_new_tokens} new tokens, one sequence")
+    print(rows(zip(LABELS, kept.cells(), fed.cells(), strict=True), indent=""))
+    print()
+    if isinstance(kept.stepper, Stateful):
+        print("\n".join(_capacity(model, kept.stepper)))
+    agree = kept.same and fed.same and kept.tokens == fed.tokens
+    print("tokens:", ",".join(map(str, kept.tokens)))
+    print("tokens of all four runs agree" if agree else "TOKENS DIFFER between the runs")
+    return 0 if agree else 1

@@ -1,0 +1,76 @@
+"""The exceptions and warnings of refeed.
+
+Every exception of ours is an `Error`. Each is also the built-in class that custom expects: what is wrong with a model
+or a value is a `ValueError`, what goes wrong while a call runs is a `RuntimeError`. Plain built-in classes are raised
+where they say it all: `TypeError` for a wrong Python type, `MemoryError` for memory that cannot be had, `OverflowError`
+for sizes, `BufferError` for DLPack, `OSError` and its kinds for files.
+"""
+
+__all__ = [
+    "CancelledError",
+    "CopyWarning",
+    "Error",
+    "InternalError",
+    "KernelError",
+    "ModelError",
+    "StateBusyError",
+    "StateClosedError",
+    "SymbolWarning",
+    "ValueTypeError",
+]
+
+
+class Error(Exception):
+    """Base of every exception of refeed."""
+
+
+class ModelError(Error, ValueError):
+    """A model that is broken, breaks a rule of bindings, or has a node that cannot be computed."""
+
+
+class ValueTypeError(Error, ValueError):
+    """A value or a name that does not fit: wrong dtype, shape or structure, unknown or missing name."""
+
+
+class StateClosedError(Error, ValueError, RuntimeError):
+    """A use of a state that was closed."""
+
+
+class StateBusyError(Error, ValueError, RuntimeError):
+    """Two operations of one state at the same time, or one from inside another."""
+
+
+class CancelledError(Error, RuntimeError):
+    """A call that was stopped before it published anything."""
+
+
+class KernelError(Error, RuntimeError):
+    """A node that failed while it ran. Nothing was published.
+
+    Attributes
+    ----------
+    node : str
+        Name of the node; empty when the model gives it none.
+    op_type : str
+        The node's operator.
+    """
+
+    node: str
+    op_type: str
+
+    def __init__(self, message: str = "", *, node: str = "", op_type: str = "") -> None:
+        super().__init__(message)
+        self.node = node
+        self.op_type = op_type
+
+
+class InternalError(Error):
+    """A fault of refeed itself. Please report it."""
+
+
+class CopyWarning(UserWarning):
+    """A DLPack consumer that cannot be told "read only" was given a copy."""
+
+
+class SymbolWarning(UserWarning):
+    """Values contradict declared symbolic dimensions, which `binding_uses="any"` lets pass."""

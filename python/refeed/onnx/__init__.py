@@ -1,0 +1,1 @@
+"""The namespace of the `onnx` package, as far as refeed has it: `refeed.onnx.reference`."""

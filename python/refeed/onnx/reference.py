@@ -1,0 +1,88 @@
+"""`ReferenceEvaluator`: NumPy in, NumPy out, as in the `onnx` package."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import refeed
+from refeed._native import Model, RuntimeSession, load
+
+__all__ = ["ReferenceEvaluator"]
+
+
+class ReferenceEvaluator:
+    """Runs a model without any state.
+
+    Parameters
+    ----------
+    proto : Model, onnx.ModelProto, bytes, str or os.PathLike
+        The model.
+
+    Raises
+    ------
+    refeed.ModelError
+        When the model is broken or has a node that refeed cannot compute.
+    TypeError
+        When `proto` is no model.
+    """
+
+    def __init__(self, proto: "Model | bytes | str | os.PathLike[str] | Any") -> None:
+        self._model = load(proto)
+        self._session = RuntimeSession(self._model)
+        self._outputs = [value.name for value in self._model.outputs]
+        given = set(self._model.initializer_names)
+        self._inputs = [value.name for value in self._model.inputs if value.name not in given]
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the graph inputs that must be fed."""
+        return list(self._inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the graph outputs."""
+        return list(self._outputs)
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
+        """Run the graph once.
+
+        Parameters
+        ----------
+        output_names : sequence of str or None
+            The outputs wanted, in this order; None for all, in the graph's order.
+        feeds : mapping of str to array
+            One array an input. Arrays that are not contiguous or not in native byte order are copied.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            Read-only views of the results; BFLOAT16 and FLOAT8 as `ml_dtypes`.
+
+        Raises
+        ------
+        refeed.ValueTypeError
+            When a feed or an output is unknown, a feed is missing, or one contradicts its declaration.
+        refeed.KernelError
+            When a node fails.
+        """
+        wanted = self._outputs if output_names is None else list(output_names)
+        for name in wanted:
+            if name not in self._outputs:
+                known = ", ".join(self._outputs)
+                raise refeed.ValueTypeError(f"unknown graph output `{name}`: expected one of {known}")
+        results = self._session.run({name: _plain(value) for name, value in feeds.items()})
+        return [results[name].numpy() for name in wanted]
+
+
+def _plain(value: Any) -> Any:
+    """Copy what refeed refuses only because of how it lies in memory."""
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        if not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
+        if not value.flags.c_contiguous or not value.flags.aligned:
+            value = value.copy(order="C")
+    return value
