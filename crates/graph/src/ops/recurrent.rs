@@ -1,0 +1,120 @@
+//! Recurrent layers: RNN, GRU, LSTM.
+
+use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::types::Dim;
+
+/// Y, Y_h and, for LSTM, Y_c.
+fn recurrent(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.same_dtype([0, 1, 2, 3])?;
+    let batch_first = cx.attributes.int_or("layout", 0)? == 1;
+    let directions = match cx.attributes.string("direction")? {
+        Some("bidirectional") => 2,
+        _ => 1,
+    };
+    let hidden = match cx
+        .attributes
+        .int("hidden_size")?
+        .and_then(|n| usize::try_from(n).ok())
+    {
+        Some(n) => Dim::Known(n),
+        None => cx
+            .shape(2)
+            .and_then(|r| r.get(2))
+            .cloned()
+            .unwrap_or(Dim::Unknown),
+    };
+    let Some(x) = cx.shape(0) else {
+        for output in 0..3 {
+            cx.set(output, dtype, None);
+        }
+        return Ok(());
+    };
+    let [first, second, _] = x else {
+        return Err(InferError::Shape(format!(
+            "input 0: expected 3 dimensions, got {}",
+            x.len()
+        )));
+    };
+    let directions = Dim::Known(directions);
+    let (all, last) = if batch_first {
+        (
+            vec![
+                first.clone(),
+                second.clone(),
+                directions.clone(),
+                hidden.clone(),
+            ],
+            [first.clone(), directions, hidden],
+        )
+    } else {
+        (
+            vec![
+                first.clone(),
+                directions.clone(),
+                second.clone(),
+                hidden.clone(),
+            ],
+            [directions, second.clone(), hidden],
+        )
+    };
+    cx.set(0, dtype, Some(all));
+    cx.set(1, dtype, Some(last.to_vec()));
+    cx.set(2, dtype, Some(last.to_vec()));
+    Ok(())
+}
+
+pub(super) const SCHEMAS: &[OpSchema] = &[
+    OpSchema {
+        domain: "",
+        op_type: "RNN",
+        since: &[7, 14, 22],
+        inputs: Arity::between(3, 6),
+        outputs: Arity::between(0, 2),
+        attributes: &[
+            "activation_alpha",
+            "activation_beta",
+            "activations",
+            "clip",
+            "direction",
+            "hidden_size",
+            "layout",
+        ],
+        infer: recurrent,
+    },
+    OpSchema {
+        domain: "",
+        op_type: "GRU",
+        since: &[7, 14, 22],
+        inputs: Arity::between(3, 6),
+        outputs: Arity::between(0, 2),
+        attributes: &[
+            "activation_alpha",
+            "activation_beta",
+            "activations",
+            "clip",
+            "direction",
+            "hidden_size",
+            "layout",
+            "linear_before_reset",
+        ],
+        infer: recurrent,
+    },
+    OpSchema {
+        domain: "",
+        op_type: "LSTM",
+        since: &[7, 14, 22],
+        inputs: Arity::between(3, 8),
+        outputs: Arity::between(0, 3),
+        attributes: &[
+            "activation_alpha",
+            "activation_beta",
+            "activations",
+            "clip",
+            "direction",
+            "hidden_size",
+            "input_forget",
+            "layout",
+        ],
+        infer: recurrent,
+    },
+];
