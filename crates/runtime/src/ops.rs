@@ -1,17 +1,20 @@
 //! The operators that refeed computes, family by family; schemas stand under the same names in `refeed-graph`.
 
+mod attention;
 mod cast;
 mod concat;
 mod constant;
 mod elementwise;
 mod gather;
 mod gemm;
+mod heads;
 mod layout;
 mod logic;
 mod matmul;
 mod movement;
 mod norm;
 mod reduce;
+mod rotary;
 #[cfg(test)]
 mod trial;
 mod types;
@@ -21,6 +24,7 @@ use crate::kernel::KernelEntry;
 
 /// Every family of kernels; adding one means adding its line here.
 const FAMILIES: &[&[KernelEntry]] = &[
+    attention::KERNELS,
     cast::KERNELS,
     concat::KERNELS,
     constant::KERNELS,
@@ -33,6 +37,7 @@ const FAMILIES: &[&[KernelEntry]] = &[
     movement::KERNELS,
     norm::KERNELS,
     reduce::KERNELS,
+    rotary::KERNELS,
 ];
 
 /// All registered kernels.

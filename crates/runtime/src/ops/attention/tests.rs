@@ -1,0 +1,830 @@
+//! Against the formula in f64, written as loops over what each query may see.
+
+use super::super::trial::{Trial, floats, ints, listed};
+use crate::kernel::OpError;
+use refeed_values::{DType, Tensor};
+
+/// A tensor of FLOAT values.
+fn tensor(shape: &[usize], values: &[f32]) -> Tensor {
+    Tensor::from_slice(shape, values).unwrap()
+}
+
+fn flags(shape: &[usize], values: &[u8]) -> Tensor {
+    Tensor::from_slice(shape, values)
+        .unwrap()
+        .reinterpret(DType::Bool)
+        .unwrap()
+}
+
+fn int32(shape: &[usize], values: &[i32]) -> Tensor {
+    Tensor::from_slice(shape, values).unwrap()
+}
+
+/// Axes 1 and 2 exchanged and the last two joined: `[b, h, s, d]` to `[b, s, h * d]`.
+fn fused(x: &Tensor) -> Tensor {
+    let &[b, h, s, d] = x.shape() else {
+        panic!("four axes")
+    };
+    let turned = x
+        .with_layout(x.layout().permute(&[0, 2, 1, 3]).unwrap(), 0)
+        .unwrap();
+    tensor(&[b, s, h * d], &turned.view::<f32>().unwrap().to_vec())
+}
+
+/// Past and new rows, along axis 2.
+fn joined(past: &Tensor, new: &Tensor) -> Tensor {
+    Trial::new("Concat", 13)
+        .int("axis", 2)
+        .one(&[past, new])
+        .unwrap()
+}
+
+/// Attention by the formula: `bias(b, h, i, j)` is `None` for a key that the query may not see.
+fn naive(
+    [q, k, v]: [&Tensor; 3],
+    scale: f64,
+    softcap: f64,
+    bias: impl Fn(usize, usize, usize, usize) -> Option<f64>,
+) -> (Vec<f64>, Vec<f64>) {
+    let (&[b, hq, s, d], &[_, hk, t, dv]) = (q.shape(), v.shape()) else {
+        panic!("four axes")
+    };
+    let wide = |x: &Tensor| -> Vec<f64> { listed(x).into_iter().map(f64::from).collect() };
+    let (q, k, v) = (wide(q), wide(k), wide(v));
+    let (mut y, mut weights) = (vec![0.0; b * hq * s * dv], vec![0.0; b * hq * s * t]);
+    for row in 0..b * hq * s {
+        let (bi, h, i) = (row / (hq * s), row / s % hq, row % s);
+        let kv = bi * hk + h / (hq / hk);
+        let mut scores = vec![f64::NEG_INFINITY; t];
+        for (j, score) in scores.iter_mut().enumerate() {
+            let Some(add) = bias(bi, h, i, j) else {
+                continue;
+            };
+            let dot: f64 = (0..d)
+                .map(|x| q[row * d + x] * k[(kv * t + j) * d + x])
+                .sum();
+            let mut value = dot * scale;
+            if softcap != 0.0 {
+                value = softcap * (value / softcap).tanh();
+            }
+            *score = value + add;
+        }
+        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if top == f64::NEG_INFINITY {
+            continue;
+        }
+        let sum: f64 = scores.iter().map(|x| (x - top).exp()).sum();
+        for (j, score) in scores.iter().enumerate() {
+            let p = (score - top).exp() / sum;
+            weights[row * t + j] = p;
+            if p > 0.0 {
+                for x in 0..dv {
+                    y[row * dv + x] += p * v[(kv * t + j) * dv + x];
+                }
+            }
+        }
+    }
+    (y, weights)
+}
+
+fn near(got: &Tensor, want: &[f64]) {
+    let got = listed(got);
+    assert_eq!(got.len(), want.len());
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        assert!(
+            (f64::from(*g) - w).abs() <= 2e-5 * w.abs().max(1.0),
+            "{i}: {g} {w}"
+        );
+    }
+}
+
+fn attention() -> Trial {
+    Trial::new("Attention", 24)
+}
+
+/// V = 1, 10, 100, ... in one head of width 1, with Q = 0 and K = 0: the mean names the keys that were seen.
+fn probe(from: u32, count: u32) -> Tensor {
+    let values: Vec<f32> = (from..from + count).map(|i| 10f32.powi(i as i32)).collect();
+    tensor(&[1, 1, count as usize, 1], &values)
+}
+
+fn zeros(shape: &[usize]) -> Tensor {
+    tensor(shape, &vec![0.0; shape.iter().product()])
+}
+
+/// bugs.md A1
+#[test]
+fn a1_causal_position_counts_the_past() {
+    let (q, k, past) = (
+        zeros(&[1, 1, 2, 1]),
+        zeros(&[1, 1, 2, 1]),
+        zeros(&[1, 1, 2, 1]),
+    );
+    let (old, new) = (probe(0, 2), probe(2, 2));
+    let out = attention()
+        .int("is_causal", 1)
+        .outputs(3)
+        .run(&[
+            Some(&q),
+            Some(&k),
+            Some(&new),
+            None,
+            Some(&past),
+            Some(&old),
+        ])
+        .unwrap();
+    near(&out[0], &[37.0, 277.75]);
+    assert_eq!(listed(&out[2]), [1.0, 10.0, 100.0, 1000.0]);
+}
+
+/// bugs.md A4
+#[test]
+fn a4_a_mask_may_have_holes() {
+    let (q, k, past) = (
+        zeros(&[1, 1, 1, 1]),
+        zeros(&[1, 1, 1, 1]),
+        zeros(&[1, 1, 2, 1]),
+    );
+    let mask = flags(&[1, 3], &[1, 0, 1]);
+    let out = attention()
+        .outputs(3)
+        .run(&[
+            Some(&q),
+            Some(&k),
+            Some(&probe(2, 1)),
+            Some(&mask),
+            Some(&past),
+            Some(&probe(0, 2)),
+        ])
+        .unwrap();
+    near(&out[0], &[50.5]);
+    assert_eq!(listed(&out[2]), [1.0, 10.0, 100.0]);
+}
+
+/// bugs.md A6
+#[test]
+fn a6_a_large_negative_bias_is_a_number() {
+    let q = tensor(&[1, 1, 1, 2], &[1.0, 0.0]);
+    let k = tensor(&[1, 1, 2, 2], &[2.0, 0.0, 1.0, 0.0]);
+    let mask = tensor(&[1, 2], &[-10000.0; 2]);
+    let y = attention()
+        .float("scale", 1.0)
+        .one(&[&q, &k, &probe(0, 2), &mask])
+        .unwrap();
+    assert!((listed(&y)[0] - 3.420_473).abs() < 5e-3, "{:?}", listed(&y));
+}
+
+/// bugs.md B1
+#[test]
+fn b1_a_row_that_sees_nothing_is_zero() {
+    let (q, k, v) = (
+        floats(&[1, 2, 3, 4]),
+        floats(&[1, 1, 3, 4]),
+        floats(&[1, 1, 3, 5]),
+    );
+    let mask = flags(&[3, 3], &[1, 1, 1, 0, 0, 0, 1, 1, 1]);
+    let out = attention()
+        .int("qk_matmul_output_mode", 3)
+        .outputs(4)
+        .run(&[Some(&q), Some(&k), Some(&v), Some(&mask)])
+        .unwrap();
+    let (y, weights) = naive([&q, &k, &v], 0.5, 0.0, |_, _, i, _| (i != 1).then_some(0.0));
+    near(&out[0], &y);
+    near(&out[3], &weights);
+    for head in 0..2 {
+        assert!(
+            listed(&out[0])[(head * 3 + 1) * 5..][..5]
+                .iter()
+                .all(|x| *x == 0.0)
+        );
+        assert!(
+            listed(&out[3])[(head * 3 + 1) * 3..][..3]
+                .iter()
+                .all(|x| *x == 0.0)
+        );
+    }
+    // Mask and causal line together empty the first row.
+    let mask = flags(&[3, 3], &[0, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let y = attention()
+        .int("is_causal", 1)
+        .one(&[&q, &k, &v, &mask])
+        .unwrap();
+    assert!(listed(&y)[..5].iter().all(|x| *x == 0.0));
+    let (want, _) = naive([&q, &k, &v], 0.5, 0.0, |_, _, i, j| {
+        (j <= i && (i, j) != (0, 0)).then_some(0.0)
+    });
+    near(&y, &want);
+}
+
+/// bugs.md B4
+#[test]
+fn b4_the_lowest_float_is_not_minus_infinity() {
+    let (q, k) = (zeros(&[1, 1, 1, 1]), zeros(&[1, 1, 4, 1]));
+    let mask = tensor(&[1, 4], &[f32::MIN; 4]);
+    near(
+        &attention().one(&[&q, &k, &probe(0, 4), &mask]).unwrap(),
+        &[277.75],
+    );
+}
+
+/// bugs.md C1
+#[test]
+fn c1_softcap_comes_before_the_mask() {
+    let q = tensor(&[1, 1, 1, 1], &[1.0]);
+    let k = tensor(&[1, 1, 4, 1], &[2.0, 1.0, 0.5, 0.1]);
+    let mask = flags(&[1, 4], &[1, 1, 0, 0]);
+    let out = attention()
+        .float("scale", 1.0)
+        .float("softcap", 2.0)
+        .int("qk_matmul_output_mode", 3)
+        .outputs(4)
+        .run(&[Some(&q), Some(&k), Some(&probe(0, 4)), Some(&mask)])
+        .unwrap();
+    near(&out[3], &[0.645_416_96, 0.354_583_04, 0.0, 0.0]);
+    near(&out[0], &[4.191_247_35]);
+}
+
+/// bugs.md C4
+#[test]
+fn c4_a_scale_of_zero_is_a_scale() {
+    let (q, k) = (
+        tensor(&[1, 1, 1, 1], &[3.0]),
+        tensor(&[1, 1, 4, 1], &[2.0, 1.0, 5.0, -1.0]),
+    );
+    near(
+        &attention()
+            .float("scale", 0.0)
+            .one(&[&q, &k, &probe(0, 4)])
+            .unwrap(),
+        &[277.75],
+    );
+}
+
+/// bugs.md D1
+#[test]
+fn d1_kv_heads_are_grouped() {
+    let (q, k) = (zeros(&[1, 4, 1, 3]), zeros(&[1, 2, 1, 3]));
+    let v = tensor(&[1, 2, 1, 1], &[7.0, 9.0]);
+    near(
+        &attention().one(&[&q, &k, &v]).unwrap(),
+        &[7.0, 7.0, 9.0, 9.0],
+    );
+    let three = zeros(&[1, 3, 1, 3]);
+    assert!(matches!(
+        attention().one(&[&three, &k, &v]),
+        Err(OpError::Kernel(_))
+    ));
+}
+
+/// bugs.md E1
+#[test]
+fn e1_presents_without_a_past_are_the_new_rows() {
+    let (q, k, v) = (
+        floats(&[2, 4, 3, 6]),
+        floats(&[2, 2, 5, 6]),
+        floats(&[2, 2, 5, 7]),
+    );
+    let out = attention()
+        .int("q_num_heads", 4)
+        .int("kv_num_heads", 2)
+        .outputs(4)
+        .run(&[Some(&fused(&q)), Some(&fused(&k)), Some(&fused(&v))])
+        .unwrap();
+    assert_eq!((out[1].shape(), out[2].shape()), (k.shape(), v.shape()));
+    assert_eq!((listed(&out[1]), listed(&out[2])), (listed(&k), listed(&v)));
+    assert_eq!(out[3].shape(), [2, 4, 3, 5]);
+    let (y, _) = naive([&q, &k, &v], 1.0 / 6f64.sqrt(), 0.0, |_, _, _, _| Some(0.0));
+    assert_eq!(out[0].shape(), [2, 3, 28]);
+    let y: Vec<f32> = y.iter().map(|x| *x as f32).collect();
+    let want = listed(&fused(&tensor(&[2, 4, 3, 7], &y)));
+    near(
+        &out[0],
+        &want.into_iter().map(f64::from).collect::<Vec<_>>(),
+    );
+}
+
+/// bugs.md E2
+#[test]
+fn e2_an_empty_past_and_an_empty_chunk() {
+    let (q, k, v) = (
+        floats(&[1, 4, 3, 6]),
+        floats(&[1, 2, 3, 6]),
+        floats(&[1, 2, 3, 7]),
+    );
+    let plain = attention().one(&[&q, &k, &v]).unwrap();
+    let (none_k, none_v) = (floats(&[1, 2, 0, 6]), floats(&[1, 2, 0, 7]));
+    let out = attention()
+        .outputs(3)
+        .run(&[
+            Some(&q),
+            Some(&k),
+            Some(&v),
+            None,
+            Some(&none_k),
+            Some(&none_v),
+        ])
+        .unwrap();
+    assert_eq!(listed(&out[0]), listed(&plain));
+    assert_eq!(listed(&out[1]), listed(&k));
+    let empty = floats(&[1, 4, 0, 6]);
+    let out = attention()
+        .outputs(3)
+        .run(&[
+            Some(&empty),
+            Some(&none_k),
+            Some(&none_v),
+            None,
+            Some(&k),
+            Some(&v),
+        ])
+        .unwrap();
+    assert_eq!(out[0].shape(), [1, 4, 0, 7]);
+    assert_eq!((listed(&out[1]), listed(&out[2])), (listed(&k), listed(&v)));
+}
+
+/// bugs.md N1
+#[test]
+fn n1_lengths_from_tensors_are_checked() {
+    let (q, k, v) = (
+        floats(&[2, 4, 1, 6]),
+        floats(&[2, 2, 5, 6]),
+        floats(&[2, 2, 5, 7]),
+    );
+    let run = |nonpad: &Tensor| {
+        attention().run(&[Some(&q), Some(&k), Some(&v), None, None, None, Some(nonpad)])
+    };
+    for bad in [-1, 6, i64::MIN, i64::MAX] {
+        assert!(run(&ints(&[3, bad])).is_err(), "{bad}");
+    }
+    assert!(run(&ints(&[3])).is_err());
+    assert!(run(&Tensor::scalar(3i64).unwrap()).is_err());
+    let y = run(&ints(&[3, 0])).unwrap().remove(0);
+    let (want, _) = naive([&q, &k, &v], 1.0 / 6f64.sqrt(), 0.0, |b, _, _, j| {
+        (b == 0 && j < 3).then_some(0.0)
+    });
+    near(&y, &want);
+    let past = (floats(&[2, 2, 1, 6]), floats(&[2, 2, 1, 7]));
+    let nonpad = ints(&[3, 3]);
+    let both = [
+        Some(&q),
+        Some(&k),
+        Some(&v),
+        None,
+        Some(&past.0),
+        Some(&past.1),
+        Some(&nonpad),
+    ];
+    assert!(attention().run(&both).is_err());
+    assert!(attention().run(&both[..5]).is_err(), "past_key alone");
+}
+
+#[test]
+fn valid_lengths_move_the_causal_line_and_windows() {
+    let (q, k, v) = (
+        floats(&[2, 4, 3, 6]),
+        floats(&[2, 2, 7, 6]),
+        floats(&[2, 2, 7, 5]),
+    );
+    let lengths = [6i64, 2];
+    for (causal, left, right) in [(1, -1, -1), (0, -1, -1), (0, 2, 1), (1, 1, -1), (0, 0, 0)] {
+        let y = Trial::new("Attention", 25)
+            .int("is_causal", causal)
+            .int("left_window_size", left)
+            .int("right_window_size", right)
+            .run(&[
+                Some(&q),
+                Some(&k),
+                Some(&v),
+                None,
+                None,
+                None,
+                Some(&ints(&lengths)),
+            ])
+            .unwrap()
+            .remove(0);
+        let (want, _) = naive([&q, &k, &v], 1.0 / 6f64.sqrt(), 0.0, |b, _, i, j| {
+            let (at, j) = (i as i64 + lengths[b] - 3, j as i64);
+            let seen = j < lengths[b]
+                && (causal == 0 || j <= at)
+                && (left < 0 || j >= at - left)
+                && (right < 0 || j <= at + right);
+            seen.then_some(0.0)
+        });
+        near(&y, &want);
+    }
+}
+
+#[test]
+fn masks_of_every_rank_broadcast_and_short_ones_hide_the_rest() {
+    let (q, k, v) = (
+        floats(&[2, 4, 3, 6]),
+        floats(&[2, 2, 7, 6]),
+        floats(&[2, 2, 7, 5]),
+    );
+    let shapes: [&[usize]; 6] = [
+        &[3, 7],
+        &[4, 3, 7],
+        &[4, 1, 7],
+        &[2, 1, 3, 7],
+        &[2, 4, 3, 5],
+        &[1, 3, 4],
+    ];
+    for shape in shapes {
+        let keys = shape[shape.len() - 1];
+        let mask = floats(shape);
+        let index = |b: usize, h: usize, i: usize, j: usize| {
+            let mut at = 0;
+            let place = [b, h, i, j];
+            for (axis, &extent) in shape.iter().enumerate() {
+                let x = place[4 - shape.len() + axis];
+                at = at * extent + if extent == 1 { 0 } else { x };
+            }
+            at
+        };
+        let values = listed(&mask);
+        let (want, _) = naive([&q, &k, &v], 0.25, 0.0, |b, h, i, j| {
+            (j < keys).then(|| f64::from(values[index(b, h, i, j)]))
+        });
+        near(
+            &attention()
+                .float("scale", 0.25)
+                .one(&[&q, &k, &v, &mask])
+                .unwrap(),
+            &want,
+        );
+        let bits: Vec<u8> = values.iter().map(|x| u8::from(*x > 0.0)).collect();
+        let (want, _) = naive([&q, &k, &v], 0.25, 0.0, |b, h, i, j| {
+            (j < keys && bits[index(b, h, i, j)] != 0).then_some(0.0)
+        });
+        near(
+            &attention()
+                .float("scale", 0.25)
+                .one(&[&q, &k, &v, &flags(shape, &bits)])
+                .unwrap(),
+            &want,
+        );
+    }
+    for bad in [&[3, 8][..], &[2, 7], &[3, 1, 3, 7], &[]] {
+        assert!(
+            attention().one(&[&q, &k, &v, &floats(bad)]).is_err(),
+            "{bad:?}"
+        );
+    }
+}
+
+#[test]
+fn softmax_in_double_and_scores_at_every_stage() {
+    let (q, k, v) = (
+        floats(&[1, 4, 2, 3]),
+        floats(&[1, 2, 5, 3]),
+        floats(&[1, 2, 5, 7]),
+    );
+    let mask = floats(&[2, 5]);
+    let (scale, cap) = (0.125, 3.0);
+    let bias = listed(&mask);
+    let (y, weights) = naive([&q, &k, &v], scale, cap, |_, _, i, j| {
+        (j <= i).then(|| f64::from(bias[i * 5 + j]))
+    });
+    for precision in [1, 10, 11, 16] {
+        for mode in 0..4 {
+            let out = attention()
+                .float("scale", scale as f32)
+                .float("softcap", cap as f32)
+                .int("is_causal", 1)
+                .int("softmax_precision", precision)
+                .int("qk_matmul_output_mode", mode)
+                .outputs(4)
+                .run(&[Some(&q), Some(&k), Some(&v), Some(&mask)])
+                .unwrap();
+            near(&out[0], &y);
+            let scores = listed(&out[3]);
+            let (q, k) = (listed(&q), listed(&k));
+            for (at, got) in scores.iter().enumerate() {
+                let (h, i, j) = (at / 10, at / 5 % 2, at % 5);
+                let dot: f64 = (0..3)
+                    .map(|x| {
+                        f64::from(q[(h * 2 + i) * 3 + x]) * f64::from(k[(h / 2 * 5 + j) * 3 + x])
+                    })
+                    .sum();
+                let capped = cap * (dot * scale / cap).tanh();
+                let want = match mode {
+                    0 => dot * scale,
+                    1 => capped,
+                    2 if j > i => f64::NEG_INFINITY,
+                    2 => capped + f64::from(bias[i * 5 + j]),
+                    _ => weights[at],
+                };
+                let got = f64::from(*got);
+                assert!(
+                    got == want || (got - want).abs() <= 2e-5 * want.abs().max(1.0),
+                    "{mode} {at}"
+                );
+            }
+        }
+    }
+    let bad = attention().int("softmax_precision", 9);
+    assert!(bad.one(&[&q, &k, &v]).is_err());
+}
+
+#[test]
+fn a_value_of_no_width_is_a_result() {
+    let (q, k, v) = (
+        floats(&[1, 4, 2, 3]),
+        floats(&[1, 2, 5, 3]),
+        floats(&[1, 2, 5, 0]),
+    );
+    let (pk, pv) = (floats(&[1, 2, 6, 3]), floats(&[1, 2, 6, 0]));
+    let out = attention()
+        .outputs(3)
+        .run(&[Some(&q), Some(&k), Some(&v), None, Some(&pk), Some(&pv)])
+        .unwrap();
+    assert_eq!(
+        (out[0].shape(), out[1].shape(), out[2].shape()),
+        (&[1, 4, 2, 0][..], &[1, 2, 11, 3][..], &[1, 2, 11, 0][..])
+    );
+}
+
+#[test]
+fn halves_and_doubles_agree_with_floats() {
+    let (q, k, v) = (
+        floats(&[2, 4, 3, 6]),
+        floats(&[2, 2, 5, 6]),
+        floats(&[2, 2, 5, 7]),
+    );
+    let y = listed(&attention().float("scale", 0.01).one(&[&q, &k, &v]).unwrap());
+    for (dtype, tolerance) in [
+        (DType::Double, 1e-5),
+        (DType::Float16, 2e-2),
+        (DType::Bfloat16, 1e-1),
+    ] {
+        let cast = |x: &Tensor| {
+            Trial::new("Cast", 13)
+                .int("to", i64::from(dtype.to_onnx()))
+                .one(&[x])
+                .unwrap()
+        };
+        let got = attention()
+            .float("scale", 0.01)
+            .one(&[&cast(&q), &cast(&k), &cast(&v)])
+            .unwrap();
+        assert_eq!(got.dtype(), dtype);
+        let back = Trial::new("Cast", 13).int("to", 1).one(&[&got]).unwrap();
+        for (a, b) in listed(&back).iter().zip(&y) {
+            assert!(
+                (a - b).abs() <= tolerance * b.abs().max(1.0),
+                "{dtype} {a} {b}"
+            );
+        }
+        assert!(attention().one(&[&cast(&q), &k, &v]).is_err());
+    }
+}
+
+fn group_query() -> Trial {
+    Trial::new("GroupQueryAttention", 1)
+        .domain("com.microsoft")
+        .int("num_heads", 4)
+        .int("kv_num_heads", 2)
+}
+
+/// All of 14 inputs: query, key, value, past key, past value, lengths, total, tables.
+struct Query {
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past: Option<(Tensor, Tensor)>,
+    lengths: Tensor,
+    total: i32,
+    table: Option<(Tensor, Tensor)>,
+}
+
+impl Query {
+    fn new(batch: usize, length: usize, past: usize, lengths: &[i32], total: i32) -> Query {
+        Query {
+            q: floats(&[batch, 4, length, 6]),
+            k: floats(&[batch, 2, length, 6]),
+            v: tensor(
+                &[batch, 2, length, 6],
+                &listed(&floats(&[batch * 2, length, 6]))
+                    .iter()
+                    .map(|x| x + 0.25)
+                    .collect::<Vec<_>>(),
+            ),
+            past: Some((floats(&[batch, 2, past, 6]), floats(&[batch, 2, past, 6]))),
+            lengths: int32(&[lengths.len()], lengths),
+            total,
+            table: None,
+        }
+    }
+
+    fn run(&self, trial: Trial, packed: bool) -> Result<Vec<Tensor>, OpError> {
+        let (q, k, v) = (fused(&self.q), fused(&self.k), fused(&self.v));
+        let total = Tensor::scalar(self.total).unwrap();
+        let (pk, pv) = self
+            .past
+            .as_ref()
+            .map_or((None, None), |(k, v)| (Some(k), Some(v)));
+        let (cos, sin) = self
+            .table
+            .as_ref()
+            .map_or((None, None), |(c, s)| (Some(c), Some(s)));
+        let all = Trial::new("Concat", 13)
+            .int("axis", 2)
+            .one(&[&q, &k, &v])
+            .unwrap();
+        let [q, k, v] = if packed {
+            [Some(&all), None, None]
+        } else {
+            [Some(&q), Some(&k), Some(&v)]
+        };
+        trial
+            .outputs(3)
+            .run(&[q, k, v, pk, pv, Some(&self.lengths), Some(&total), cos, sin])
+    }
+}
+
+fn as_fused(y: &[f64], shape: &[usize]) -> Vec<f64> {
+    let y: Vec<f32> = y.iter().map(|x| *x as f32).collect();
+    listed(&fused(&tensor(shape, &y)))
+        .into_iter()
+        .map(f64::from)
+        .collect()
+}
+
+#[test]
+fn group_query_prompt_step_and_window() {
+    for packed in [false, true] {
+        for (length, past, window) in [(3, 0, -1), (1, 5, -1), (3, 0, 2), (2, 4, 3), (1, 5, 1)] {
+            let total = length + past;
+            let last = total as i32 - 1;
+            let query = Query::new(2, length, past, &[last, last], total as i32);
+            let out = query
+                .run(group_query().int("local_window_size", window), packed)
+                .unwrap();
+            let (pk, pv) = query.past.as_ref().unwrap();
+            let (k, v) = (joined(pk, &query.k), joined(pv, &query.v));
+            assert_eq!((listed(&out[1]), listed(&out[2])), (listed(&k), listed(&v)));
+            let (want, _) = naive([&query.q, &k, &v], 1.0 / 6f64.sqrt(), 0.0, |_, _, i, j| {
+                let at = past + i;
+                (j <= at && (window < 0 || at - j < window as usize)).then_some(0.0)
+            });
+            near(&out[0], &as_fused(&want, &[2, 4, length, 6]));
+        }
+    }
+}
+
+/// Rows of different length: what the contributed operator itself gives for lengths 5 and 3 after one step.
+#[test]
+fn group_query_rows_of_different_length() {
+    let query = Query::new(2, 1, 4, &[4, 2], 5);
+    let out = query.run(group_query(), false).unwrap();
+    let (pk, pv) = query.past.as_ref().unwrap();
+    let rows = |past: &Tensor, new: &Tensor| {
+        let (past, new) = (listed(past), listed(new));
+        let mut out = vec![0.0; 2 * 2 * 5 * 6];
+        for (line, start) in [4, 4, 2, 2].into_iter().enumerate() {
+            out[line * 30..][..start * 6].copy_from_slice(&past[line * 24..][..start * 6]);
+            out[line * 30 + start * 6..][..6].copy_from_slice(&new[line * 6..][..6]);
+        }
+        tensor(&[2, 2, 5, 6], &out)
+    };
+    let (k, v) = (rows(pk, &query.k), rows(pv, &query.v));
+    assert_eq!((listed(&out[1]), listed(&out[2])), (listed(&k), listed(&v)));
+    let (want, _) = naive([&query.q, &k, &v], 1.0 / 6f64.sqrt(), 0.0, |b, _, _, j| {
+        (j < [5, 3][b]).then_some(0.0)
+    });
+    near(&out[0], &as_fused(&want, &[2, 4, 1, 6]));
+
+    // A cache of fixed capacity keeps its extent.
+    let query = Query::new(2, 1, 8, &[4, 2], 5);
+    let out = query.run(group_query(), false).unwrap();
+    assert_eq!(out[1].shape(), [2, 2, 8, 6]);
+    let values = listed(&out[2]);
+    let past = listed(&query.past.as_ref().unwrap().1);
+    assert_eq!(values[..4 * 6], past[..4 * 6]);
+    assert_eq!(values[4 * 6..5 * 6], listed(&query.v)[..6]);
+    assert!(values[5 * 6..8 * 6].iter().all(|x| *x == 0.0));
+
+    // A prompt padded on the right: queries of padding see the valid keys.
+    let query = Query::new(2, 4, 0, &[3, 1], 4);
+    let out = query.run(group_query(), false).unwrap();
+    assert_eq!(listed(&out[1]), listed(&query.k));
+    let (want, _) = naive(
+        [&query.q, &query.k, &query.v],
+        1.0 / 6f64.sqrt(),
+        0.0,
+        |b, _, i, j| (j <= i && j < [4, 2][b]).then_some(0.0),
+    );
+    near(&out[0], &as_fused(&want, &[2, 4, 4, 6]));
+}
+
+#[test]
+fn group_query_turns_by_the_row_s_own_position() {
+    for interleaved in [0, 1] {
+        let mut query = Query::new(2, 1, 4, &[4, 2], 5);
+        let (cos, sin) = (floats(&[9, 3]), floats(&[9, 3]));
+        query.table = Some((cos.clone(), sin.clone()));
+        let trial = group_query()
+            .int("do_rotary", 1)
+            .int("rotary_interleaved", interleaved);
+        let out = query.run(trial, true).unwrap();
+        let ids = Tensor::from_slice(&[2, 1], &[4i64, 2]).unwrap();
+        let turned = |x: &Tensor| {
+            let trial = Trial::new("RotaryEmbedding", 23).int("interleaved", interleaved);
+            trial.one(&[x, &cos, &sin, &ids]).unwrap()
+        };
+        let plain = Query {
+            q: turned(&query.q),
+            k: turned(&query.k),
+            table: None,
+            ..query
+        };
+        let want = plain.run(group_query(), false).unwrap();
+        for (got, want) in out.iter().zip(&want) {
+            assert_eq!(listed(got), listed(want));
+        }
+    }
+}
+
+/// bugs.md N1, for `seqlens_k` and `total_sequence_length`.
+#[test]
+fn n1_group_query_lengths_are_checked() {
+    for bad in [-1, -2, 5, i32::MIN, i32::MAX] {
+        assert!(
+            Query::new(2, 1, 4, &[4, bad], 5)
+                .run(group_query(), false)
+                .is_err(),
+            "{bad}"
+        );
+    }
+    for total in [-1, 6, i32::MIN, i32::MAX] {
+        assert!(
+            Query::new(2, 1, 4, &[4, 4], total)
+                .run(group_query(), false)
+                .is_err(),
+            "{total}"
+        );
+    }
+    assert!(
+        Query::new(2, 1, 4, &[4], 5)
+            .run(group_query(), false)
+            .is_err()
+    );
+    assert!(
+        Query::new(2, 1, 4, &[4, 4, 4], 5)
+            .run(group_query(), false)
+            .is_err()
+    );
+    let short = Query {
+        table: Some((floats(&[4, 3]), floats(&[4, 3]))),
+        ..Query::new(2, 1, 4, &[4, 4], 5)
+    };
+    assert!(
+        short.run(group_query().int("do_rotary", 1), false).is_err(),
+        "position 4 of 4"
+    );
+    // A prompt may have rows of no valid key.
+    assert!(
+        Query::new(2, 3, 0, &[2, -1], 3)
+            .run(group_query(), false)
+            .is_ok()
+    );
+}
+
+#[test]
+fn group_query_refuses_what_it_does_not_compute() {
+    let query = Query::new(1, 1, 4, &[4], 5);
+    for (name, value) in [
+        ("smooth_softmax", 1),
+        ("qk_output", 1),
+        ("kv_cache_bit_width", 8),
+        ("sliding_window_cache", 1),
+        ("local_window_size", 0),
+        ("local_window_size", -2),
+        ("do_rotary", 1),
+        ("unknown", 0),
+    ] {
+        assert!(
+            query.run(group_query().int(name, value), false).is_err(),
+            "{name}"
+        );
+    }
+    assert!(
+        query
+            .run(group_query().text("k_quant_type", "PER_TENSOR"), false)
+            .is_err()
+    );
+    assert!(
+        query
+            .run(
+                group_query()
+                    .text("k_quant_type", "NONE")
+                    .int("smooth_softmax", 0),
+                false
+            )
+            .is_ok()
+    );
+    let heads = Trial::new("GroupQueryAttention", 1)
+        .domain("com.microsoft")
+        .int("num_heads", 4);
+    assert!(query.run(heads.int("kv_num_heads", 3), false).is_err());
+}
