@@ -38,11 +38,16 @@ mod _native {
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    #[cfg(feature = "testing")]
+    // The macro does not see `cfg` on the function itself, so the feature decides inside.
     #[pymodule_init]
+    #[cfg_attr(not(feature = "testing"), allow(unused_variables))]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        use pyo3::types::PyAnyMethods;
-        let testing = pyo3::wrap_pymodule!(crate::testing::testing)(module.py());
-        module.setattr("_testing", testing)
+        #[cfg(feature = "testing")]
+        {
+            use pyo3::types::PyAnyMethods;
+            let testing = pyo3::wrap_pymodule!(crate::testing::testing)(module.py());
+            module.setattr("_testing", testing)?;
+        }
+        Ok(())
     }
 }
