@@ -350,20 +350,12 @@ impl RuntimeSession {
     /// What a state's calls will do for each binding, as far as the graph tells: an append counts as in place, though a
     /// call may find a reason to copy (see [`crate::PersistentValueState::explain`]).
     pub fn forecast(&self) -> Vec<crate::Outcome> {
-        const APPENDS: [&str; 3] = ["Concat", "Attention", "GroupQueryAttention"];
         let plan = &self.core.plan;
-        let outcomes = plan
-            .usual
-            .iter()
-            .enumerate()
-            .map(|(binding, usual)| match usual {
-                crate::Outcome::Computed(op_type)
-                    if plan.may_append(binding) && APPENDS.contains(&&**op_type) =>
-                {
-                    crate::Outcome::InPlace
-                }
-                other => other.clone(),
-            });
+        let outcomes = plan.usual.iter().zip(&plan.appends);
+        let outcomes = outcomes.map(|(usual, appends)| match appends {
+            true => crate::Outcome::InPlace,
+            false => usual.clone(),
+        });
         outcomes.collect()
     }
 

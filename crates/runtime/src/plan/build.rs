@@ -37,6 +37,10 @@ const REARRANGES: &[&str] = &[
     "Pad",
 ];
 
+/// Operators whose kernels ask for rows behind a retained input.
+const APPENDS: &[(&str, &str)] =
+    &[("", "Concat"), ("", "Attention"), ("com.microsoft", "GroupQueryAttention")];
+
 /// How deep calls of model-local functions may nest.
 const CALL_DEPTH: usize = 100;
 
@@ -645,8 +649,10 @@ impl<'m> Builder<'m> {
             };
             let reads = step.inputs.iter().position(|slot| *slot == Some(input));
             let writes = step.outputs.iter().position(|slot| *slot == Some(output));
-            plan.appends.push(reads.is_some() && writes.is_some());
-            if let (Some(input), Some(output)) = (reads, writes) {
+            let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
+            let appends = APPENDS.contains(&(domain, op_type));
+            plan.appends.push(appends && reads.is_some());
+            if let (true, Some(input), Some(output)) = (appends, reads, writes) {
                 let mut sites = std::mem::take(&mut step.sites).into_vec();
                 sites.push(AppendSite {
                     input,
@@ -656,13 +662,14 @@ impl<'m> Builder<'m> {
                 step.sites = sites.into_boxed_slice();
                 step.rewrites_cache = false;
             }
-            plan.usual.push(match &*step.label.op_type {
-                "If" if &*step.label.domain == "" => {
+            plan.usual.push(match (domain, op_type) {
+                ("", "If") => {
                     Outcome::Copied("it is computed inside a branch of `If`".to_string())
                 }
-                "Concat" if &*step.label.domain == "" && reads.is_none() => Outcome::Copied(
-                    format!("`{}` does not reach this Concat directly", binding.input),
-                ),
+                _ if appends && reads.is_none() => Outcome::Copied(format!(
+                    "`{}` does not reach this {op_type} directly",
+                    binding.input
+                )),
                 _ => Outcome::Computed(step.label.op_type.clone()),
             });
         }
