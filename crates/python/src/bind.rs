@@ -1,6 +1,6 @@
 //! `refeed.bind`: bindings written into a model that has none.
 
-use crate::error::IntoPyErr;
+use crate::error::Class;
 use crate::model::{PyModel, source};
 use crate::run;
 use pyo3::exceptions::PyTypeError;
@@ -104,9 +104,9 @@ fn policy<T: std::str::FromStr<Err = UnknownPolicy>>(
     let text = value.cast::<PyString>().map_err(|_| {
         PyTypeError::new_err(format!("{what}: expected a str, got {}", value.get_type()))
     })?;
-    text.to_str()?
-        .parse()
-        .map_err(|error: UnknownPolicy| error.into_py(value.py()))
+    text.to_str()?.parse().map_err(|error: UnknownPolicy| {
+        Class::ValueType.error(value.py(), format_args!("{what}: {error}"))
+    })
 }
 
 fn patterns_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {

@@ -4,10 +4,10 @@ use pyo3::exceptions::{PyMemoryError, PyOSError, PyOverflowError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
-use refeed_graph::{BindError, BindingError, LoadError, ModelError, UnknownPolicy};
+use refeed_graph::{BindError, BindingError, LoadError, ModelError};
 use refeed_runtime::kernel::OpError;
 use refeed_runtime::{RunError, SessionError, StateError};
-use refeed_values::{ExtentError, TensorError};
+use refeed_values::{AppendError, ExtentError, TensorError};
 use std::fmt::Display;
 use std::io;
 
@@ -133,12 +133,6 @@ impl IntoPyErr for BindError {
     }
 }
 
-impl IntoPyErr for UnknownPolicy {
-    fn into_py(self, py: Python<'_>) -> PyErr {
-        Class::ValueType.error(py, self)
-    }
-}
-
 impl IntoPyErr for SessionError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
@@ -152,19 +146,12 @@ impl IntoPyErr for SessionError {
 /// Whether memory could not be had, at whatever depth.
 fn out_of_memory(error: &OpError) -> bool {
     match error {
-        OpError::Tensor(TensorError::Alloc(_)) => true,
-        OpError::Nested(inner) => out_of_memory(&inner.source),
-        // Appends and numeric kernels wrap the allocator's refusal in errors of their own.
-        other => {
-            let mut source = std::error::Error::source(other);
-            while let Some(error) = source {
-                if error.is::<refeed_values::AllocError>() {
-                    return true;
-                }
-                source = error.source();
-            }
-            false
+        OpError::Tensor(TensorError::Alloc(_))
+        | OpError::Append(AppendError::Alloc(_) | AppendError::Tensor(TensorError::Alloc(_))) => {
+            true
         }
+        OpError::Nested(inner) => out_of_memory(&inner.source),
+        _ => false,
     }
 }
 

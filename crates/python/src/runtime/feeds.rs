@@ -11,7 +11,7 @@ use refeed_values::Tensor;
 use smallvec::SmallVec;
 
 /// Feeds of one call, by input position.
-pub(crate) type Feeds = SmallVec<[(usize, Tensor); 8]>;
+pub(crate) type Feeds = SmallVec<[(usize, Tensor); 4]>;
 
 /// The names of a graph's inputs and outputs as Python strings. They are interned, as literal keys are, so most names are
 /// found by their address.
@@ -51,12 +51,11 @@ impl Names {
         Ok(None)
     }
 
-    /// Reads feeds.
+    /// Reads feeds into `read`, which is large and so stays where the caller has it.
     ///
     /// # Errors
     /// When `feeds` is no mapping from names to tensors, or a name is no graph input.
-    pub(crate) fn read(&self, feeds: &Bound<'_, PyAny>) -> PyResult<Feeds> {
-        let mut read = Feeds::new();
+    pub(crate) fn read(&self, feeds: &Bound<'_, PyAny>, read: &mut Feeds) -> PyResult<()> {
         each(feeds, "feeds", |key, value| {
             let py = key.py();
             let Some(position) = self.position(&key)? else {
@@ -67,8 +66,7 @@ impl Names {
                 .map_err(|refused| refused.named(py, "feed", &key.to_string_lossy()))?;
             read.push((position, tensor));
             Ok(())
-        })?;
-        Ok(read)
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `RuntimeSessionOptions`: keyword only, read and write; copied when a session or state is made.
 
-use crate::error::IntoPyErr;
+use crate::error::Class;
 use crate::runtime::tensor::size;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ fn reuse(value: &Bound<'_, PyAny>) -> PyResult<AppendReuse> {
         "exclusive" => Ok(AppendReuse::Exclusive),
         other => {
             let message = format!("append_reuse: expected `always` or `exclusive`, got `{other}`");
-            Err(crate::error::Class::ValueType.error(value.py(), message))
+            Err(Class::ValueType.error(value.py(), message))
         }
     }
 }
@@ -45,7 +45,9 @@ fn reuse(value: &Bound<'_, PyAny>) -> PyResult<AppendReuse> {
 fn uses(value: &Bound<'_, PyAny>) -> PyResult<BindingUses> {
     text(value, "binding_uses")?
         .parse()
-        .map_err(|error: refeed_graph::UnknownPolicy| error.into_py(value.py()))
+        .map_err(|error: refeed_graph::UnknownPolicy| {
+            Class::ValueType.error(value.py(), format_args!("binding_uses: {error}"))
+        })
 }
 
 fn flag(value: &Bound<'_, PyAny>, what: &str) -> PyResult<bool> {

@@ -3,7 +3,7 @@
 use crate::model::{PyModel, source};
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
-use crate::runtime::feeds::Names;
+use crate::runtime::feeds::{Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::tensor::{Warned, named};
 use pyo3::prelude::*;
@@ -41,10 +41,11 @@ impl PyRuntimeSession {
         context: Option<&PyRuntimeContext>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let py = feeds.py();
-        let feeds = self.names.read(feeds)?;
+        let mut read = Feeds::new();
+        self.names.read(feeds, &mut read)?;
         let context = context.map_or(&self.context, |context| &context.inner);
         let poll = run::poll(py);
-        let outputs = run::detached(py, || self.inner.run_positions(context, &feeds, poll))?;
+        let outputs = run::detached(py, || self.inner.run_positions(context, &read, poll))?;
         named(
             py,
             &self.names.outputs,

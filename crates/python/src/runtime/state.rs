@@ -5,7 +5,7 @@ use crate::model::{PyModel, source};
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::explain::PyExplanation;
-use crate::runtime::feeds::{self, Names};
+use crate::runtime::feeds::{self, Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::tensor::{PyTensor, Warned, named};
 use pyo3::exceptions::PyTypeError;
@@ -110,12 +110,13 @@ impl PyPersistentValueState {
             (None, Some(feeds)) => (&self.context, feeds),
             (None, None) => return Err(PyTypeError::new_err("run() missing feeds")),
         };
-        let feeds = self.names.read(feeds)?;
+        let mut read = Feeds::new();
+        self.names.read(feeds, &mut read)?;
         if self.inner.warning_count() > 0 && !self.told.load(Ordering::Relaxed) {
             self.tell(py)?;
         }
         let poll = run::poll(py);
-        let outputs = run::detached(py, || self.inner.run_positions(context, &feeds, poll))?;
+        let outputs = run::detached(py, || self.inner.run_positions(context, &read, poll))?;
         named(
             py,
             &self.names.outputs,

@@ -1,0 +1,226 @@
+"""The command line."""
+
+import filecmp
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import graphs
+import onnx
+import pytest
+import refeed
+from refeed.__main__ import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_installed_command_and_the_module_are_the_same() -> None:
+    for command in (["refeed"], [sys.executable, "-m", "refeed"]):
+        program = [os.path.join(os.path.dirname(sys.executable), command[0])] if len(command) == 1 else command
+        ended = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True)  # noqa: S603
+        assert ended.stdout.strip() == f"refeed {refeed.__version__}"
+
+
+def test_inspect_says_what_bindings_will_do(capsys: Capture, cases: pathlib.Path) -> None:
+    path = cases / "dynamo18_llama" / "model.onnx"
+    code, out, _ = run(capsys, "inspect", path)
+    assert code == 0
+    assert "bindings: none" in out
+    assert "refeed can run this model" in out
+    assert re.search(r"^  Concat +\d+$", out, re.MULTILINE)
+    assert re.search(r"payloads moved because they are not aligned: \d+", out)
+    code, out, _ = run(capsys, "inspect", path, "--bind", "known", "--uses", "any")
+    assert code == 0
+    for name in ("past_key_values.0.key", "past_key_values.1.value"):
+        assert re.search(rf"{re.escape(name)} +<- +present.* in place", out)
+    assert "scheme kv" in out
+
+
+def test_inspect_lists_what_is_missing(capsys: Capture, tmp_path: pathlib.Path) -> None:
+    node = onnx.helper.make_node("NoSuchOperator", ["x"], ["y"])
+    info = graphs.info("x", graphs.FLOAT, [2]), graphs.info("y", graphs.FLOAT, [2])
+    path = tmp_path / "odd.onnx"
+    onnx.save(graphs.model([node], [info[0]], [info[1]]), path)
+    code, out, _ = run(capsys, "inspect", path)
+    assert code == 1
+    assert "cannot run this model: NoSuchOperator" in out
+
+
+def test_bind_writes_a_model_that_is_bound(capsys: Capture, tmp_path: pathlib.Path) -> None:
+    source, target = tmp_path / "plain.onnx", tmp_path / "bound.onnx"
+    onnx.save(graphs.accumulate(), source)
+    code, out, _ = run(capsys, "bind", source, target, "--bind", "past=present", "--uses", "any", "--publish", "once")
+    assert code == 0
+    assert "past" in out
+    assert "a pair" in out
+    model = refeed.load(target)
+    assert [(b.input, b.output, b.publish) for b in model.bindings] == [("past", "present", "once")]
+    assert model.binding_uses == "any"
+    assert refeed.load(source).bindings == []
+    code, _, _ = run(capsys, "bind", source, target, "--bind", "past -> present", "--publish", "past=if_present")
+    assert code == 0
+    assert refeed.load(target).bindings[0].publish == "if_present"
+
+
+def test_commands_bind_nothing_unasked(capsys: Capture, cases: pathlib.Path) -> None:
+    code, _, err = run(capsys, "generate", cases / "dynamo18_llama" / "model.onnx", "--prompt-ids", "1,2")
+    assert code == 1
+    assert "--bind known" in err
+
+
+@pytest.mark.parametrize("case", ["dynamo18_llama", "optimum_llama", "optimum_gpt2", "dynamo20_phi3"])
+def test_generate_makes_the_stored_tokens(capsys: Capture, cases: pathlib.Path, case: str) -> None:
+    import numpy as np
+
+    manifest = json.loads((cases / "manifest.json").read_text())["cases"]
+    entry = next(entry for entry in manifest if entry["name"] == case)
+    reference = next(ref for ref in entry["refs"] if ref["file"] == "ref_b1.npz")
+    stored = np.load(cases / case / "ref_b1.npz")
+    prompt = stored["step0/in/input_ids"]
+    assert prompt.shape[0] == 1
+    want = reference["tokens"][0]
+    code, out, _ = run(
+        capsys,
+        "generate",
+        cases / case / entry["model"],
+        *("--prompt-ids", ",".join(map(str, prompt[0]))),
+        *("--max-new-tokens", len(want), "--bind", "known", "--uses", "any"),
+    )
+    assert code == 0
+    assert f"tokens: {','.join(map(str, want))}\n" in out
+    assert "scheme kv" in out
+    assert "tokens/s" in out
+    first = run(
+        capsys,
+        "generate",
+        cases / case / entry["model"],
+        *("--prompt-ids", ",".join(map(str, prompt[0])), "--eos-token-id", want[1]),
+        *("--max-new-tokens", len(want), "--bind", "known", "--uses", "any"),
+    )
+    assert f"tokens: {','.join(map(str, want[:2]))}\n" in first[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate", "x", "--prompt-ids", "1,a"],
+        ["generate", "x", "--prompt-ids", "-1"],
+        ["generate", "x", "--prompt-ids", "1", "--max-new-tokens", "0"],
+        ["generate", "x"],
+        ["bind", "x", "y"],
+        ["nonsense"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_wrong_command_lines(arguments: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--bind", "past=present,delta"], "INPUT=OUTPUT"),
+        (["--bind", "past=present", "--publish", "once", "--publish", "always"], "one policy"),
+        (["--bind", "past=present", "--publish", "never"], "never"),
+        (["--bind", "nonsense"], "unknown naming scheme"),
+    ],
+)
+def test_wrong_bindings(options: list[str], text: str, capsys: Capture, tmp_path: pathlib.Path) -> None:
+    source = tmp_path / "plain.onnx"
+    onnx.save(graphs.accumulate(), source)
+    code, _, err = run(capsys, "bind", source, tmp_path / "out.onnx", *options)
+    assert code == 1
+    assert text in err
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_missing_files_are_one_line(capsys: Capture, tmp_path: pathlib.Path) -> None:
+    code, _, err = run(capsys, "inspect", tmp_path / "missing.onnx")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "missing.onnx" in err
+
+
+def test_the_demo_counts_and_compares(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "demo", "--max-new-tokens", 40)
+    assert code == 0
+    assert "--bind known --uses any" in out
+    assert "scheme kv" in out
+    table = {}
+    for line in out.splitlines():
+        label, *cells = re.split(r"\s{2,}", line)
+        table[label] = cells
+    kept, fed = table["cache bytes appended per token"]
+    # Two layers, keys and values, two heads of 16 floats.
+    assert kept == fed == f"{2 * 2 * 2 * 16 * 4} B"
+    # From 5 prompt tokens the caches of 4 * 128 bytes a row grow once, at 32 rows; by hand each step copies all.
+    kept, fed = table["prefix bytes copied"]
+    assert kept == "16.0 KiB"
+    assert fed == f"{sum(range(5, 44)) * 512 / 1024:.1f} KiB"
+    kept, fed = table["cache buffers allocated"]
+    assert (kept, fed) == ("8", str(4 * 40))
+    assert "tokens of all four runs agree" in out
+    assert "cache length: 44" in out
+    assert re.search(r"cache capacity: \d+ rows", out)
+
+
+def test_the_shipped_decoder_is_the_tested_one(root: pathlib.Path, cases: pathlib.Path) -> None:
+    shipped = root / "python" / "refeed" / "data" / "demo" / "model.onnx"
+    assert filecmp.cmp(shipped, cases / "dynamo18_llama" / "model.onnx", shallow=False)
+
+
+def test_a_live_line_only_on_a_terminal() -> None:
+    command = [sys.executable, "-m", "refeed", "demo", "--max-new-tokens", "30"]
+    plain = subprocess.run(command, capture_output=True, timeout=120, check=True)  # noqa: S603
+    assert plain.stderr == b""
+    parent, child = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=child) as process:  # noqa: S603
+        os.close(child)
+        shown = b""
+        while True:
+            try:
+                part = os.read(parent, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+    os.close(parent)
+    assert process.returncode == 0
+    assert b"of 30 tokens" in shown
+    assert shown.endswith(b"\r\x1b[K")
+
+
+def test_ctrl_c_prints_what_there_is(cases: pathlib.Path) -> None:
+    model = cases / "dynamo18_llama" / "model.onnx"
+    command = [sys.executable, "-m", "refeed", "generate", str(model), "--prompt-ids", "1,2,3", "--bind", "known"]
+    command += ["--uses", "any", "--max-new-tokens", "10000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        # The report of the binding comes before the first token.
+        while "binding uses" not in process.stdout.readline():
+            assert process.poll() is None
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    tokens = re.search(r"^tokens: (\d+(?:,\d+)+)$", out, re.MULTILINE)
+    assert tokens is not None, (out[-300:], err)
+    assert f"interrupted after {tokens[1].count(',') + 1} of 10000000 tokens" in err
+    assert "Traceback" not in err

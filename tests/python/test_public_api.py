@@ -1,0 +1,93 @@
+"""What is public, and that it is described."""
+
+import importlib
+import importlib.metadata
+import inspect
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import refeed
+from refeed import _native, runtime
+
+MODULES = ["refeed", "refeed.runtime", "refeed.errors", "refeed.decoding", "refeed.onnx", "refeed.onnx.reference"]
+
+
+def test_the_version_is_cargos(root: pathlib.Path) -> None:
+    cargo = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert refeed.__version__ == cargo == importlib.metadata.version("refeed")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_names_exist(name: str) -> None:
+    module = importlib.import_module(name)
+    assert inspect.getdoc(module)
+    for public in getattr(module, "__all__", []):
+        assert hasattr(module, public), public
+
+
+def test_every_native_class_is_public() -> None:
+    public = {*refeed.__all__, *runtime.__all__}
+    assert {name for name in dir(_native) if not name.startswith("_")} <= public
+
+
+def test_native_classes_say_where_they_live() -> None:
+    for name in dir(_native):
+        value = getattr(_native, name)
+        if isinstance(value, type):
+            home = importlib.import_module(value.__module__)
+            assert getattr(home, name) is value
+
+
+def test_the_stub_describes_every_native_name(root: pathlib.Path) -> None:
+    stub = (root / "python" / "refeed" / "_native.pyi").read_text()
+    for name in dir(_native):
+        if not name.startswith("_"):
+            assert re.search(rf"^(class|def) {name}\b", stub, re.MULTILINE), name
+
+
+def test_attributes_of_native_objects_cannot_be_invented() -> None:
+    for value in (runtime.RuntimeSessionOptions(), runtime.RuntimeContext(), runtime.OpsetId()):
+        with pytest.raises(AttributeError):
+            value.invented = 1  # type: ignore[union-attr]
+
+
+def test_importing_starts_nothing_and_needs_only_numpy() -> None:
+    code = (
+        "import sys, threading, refeed, refeed.onnx.reference, refeed.__main__\n"
+        "assert threading.active_count() == 1\n"
+        "assert not {'onnx', 'ml_dtypes', 'google.protobuf', 'onnxruntime'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+
+
+CHECK = """
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.ExtensionFileLoader("refeed._native", sys.argv[1])
+module = importlib.util.module_from_spec(importlib.util.spec_from_loader("refeed._native", loader))
+loader.exec_module(module)
+print(sorted(name for name in dir(module) if not name.startswith("__")))
+"""
+
+
+@pytest.mark.timeout(1500)
+def test_the_module_that_is_released_has_no_planted_failures(root: pathlib.Path) -> None:
+    """Compiles the native module as a released wheel has it, with default features, and looks inside."""
+    command = ["cargo", "build", "--locked", "--package", "refeed-python", "--message-format", "json"]
+    built = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)  # noqa: S603
+    messages = (json.loads(line) for line in built.stdout.splitlines() if line.startswith("{"))
+    files = [file for m in messages if m.get("target", {}).get("name") == "_native" for file in m.get("filenames", [])]
+    (library,) = (file for file in files if file.endswith(".so"))
+    listed = subprocess.run([sys.executable, "-c", CHECK, library], capture_output=True, text=True, check=True)  # noqa: S603
+    names = {name for name in dir(_native) if not name.startswith("__")}
+    assert listed.stdout.strip() == str(sorted(names - {"_testing"}))
+    assert b"injected failure" not in pathlib.Path(library).read_bytes()
+    # The module under test has both, so the checks above can fail.
+    assert "_testing" in names
+    assert b"injected failure" in pathlib.Path(_native.__file__).read_bytes()
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    assert "features" not in project["tool"]["maturin"], "a released wheel is built with default features"
