@@ -90,3 +90,8 @@ def test_a_panic_is_an_internal_error() -> None:
         testing.panic("planted text")
     assert isinstance(caught.value, Exception)
     assert not isinstance(caught.value, (ValueError, RuntimeError))
+
+
+def test_the_module_under_test_has_planted_failures() -> None:
+    # What `test_public_api` looks for in the ordinary module is here, so that it can find it.
+    assert b"injected failure" in pathlib.Path(_native.__file__).read_bytes()

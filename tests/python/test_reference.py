@@ -99,9 +99,7 @@ def _core(case: Any) -> bool:
     return all(v.type.HasField("tensor_type") and v.type.tensor_type.elem_type in CORE for v in values)
 
 
-CASES = [
-    case for case in NODE_TESTS if {node.op_type for node in case.model.graph.node} <= OPERATORS and _core(case)
-]
+CASES = [case for case in NODE_TESTS if {node.op_type for node in case.model.graph.node} <= OPERATORS and _core(case)]
 
 
 def test_no_operator_is_without_a_test() -> None:
