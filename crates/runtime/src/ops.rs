@@ -4,6 +4,7 @@ mod attention;
 mod cast;
 mod concat;
 mod constant;
+mod conv;
 mod elementwise;
 mod gather;
 mod gemm;
@@ -13,6 +14,7 @@ mod logic;
 mod matmul;
 mod movement;
 mod norm;
+mod recurrent;
 mod reduce;
 mod rotary;
 #[cfg(test)]
@@ -28,6 +30,7 @@ const FAMILIES: &[&[KernelEntry]] = &[
     cast::KERNELS,
     concat::KERNELS,
     constant::KERNELS,
+    conv::KERNELS,
     elementwise::KERNELS,
     gather::KERNELS,
     gemm::KERNELS,
@@ -36,6 +39,7 @@ const FAMILIES: &[&[KernelEntry]] = &[
     matmul::KERNELS,
     movement::KERNELS,
     norm::KERNELS,
+    recurrent::KERNELS,
     reduce::KERNELS,
     rotary::KERNELS,
 ];

@@ -50,10 +50,8 @@ fn conv(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let strides = numbers(cx, "strides", axes, 1, 1)?;
     let dilations = numbers(cx, "dilations", axes, 1, 1)?;
     let pads = numbers(cx, "pads", axes * 2, 0, 0)?;
-    let same = cx
-        .attributes
-        .string("auto_pad")?
-        .is_some_and(|mode| mode.starts_with("SAME"));
+    let mode = cx.attributes.string("auto_pad")?.unwrap_or("NOTSET");
+    let (same, valid) = (mode.starts_with("SAME"), mode == "VALID");
     let mut shape = vec![x[0].clone(), w[0].clone()];
     for axis in 0..axes {
         let (Some(input), Some(kernel)) = (x[2 + axis].known(), w[2 + axis].known()) else {
@@ -65,7 +63,12 @@ fn conv(cx: &mut Inference<'_>) -> Result<(), InferError> {
         let extent = if same {
             (input + stride - 1) / stride
         } else {
-            let padded = input + i128::from(pads[axis]) + i128::from(pads[axes + axis]);
+            let (before, after) = if valid {
+                (0, 0)
+            } else {
+                (i128::from(pads[axis]), i128::from(pads[axes + axis]))
+            };
+            let padded = input + before + after;
             let reach = i128::from(dilations[axis]) * (kernel - 1) + 1;
             if padded < reach {
                 return Err(InferError::Shape(format!(
