@@ -66,9 +66,7 @@ def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]
             continue
         if value.shape is None:
             raise errors.ValueTypeError(f"input `{value.name}`: no initial value can be made for {value.type}")
-        shape = [
-            dim if isinstance(dim, int) else (batch if axis == 0 else 0) for axis, dim in enumerate(value.shape)
-        ]
+        shape = [dim if isinstance(dim, int) else (batch if axis == 0 else 0) for axis, dim in enumerate(value.shape)]
         caches[value.name] = np.zeros(shape, _dtype(value))
     return caches
 
