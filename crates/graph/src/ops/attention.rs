@@ -144,10 +144,11 @@ fn group_query_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
         cx.set(0, dtype, Some(vec![batch.clone(), length.clone(), out]));
         for (output, past) in [(1, 3), (2, 4)] {
             let held = cx.dtype(past).or(dtype);
-            let total = match cx.shape(past) {
-                Some(past) => sum(past.get(2), Some(length)),
-                None if cx.has(past) => Dim::Unknown,
-                None => length.clone(),
+            // A past that is not empty may be a cache of fixed extent, which stays as long as it is.
+            let total = match cx.shape(past).map(|past| past.get(2)) {
+                Some(Some(Dim::Known(0))) => length.clone(),
+                None if !cx.has(past) => length.clone(),
+                _ => Dim::Unknown,
             };
             let shape = vec![batch.clone(), heads(kv_heads), total, width.clone()];
             cx.set(output, held, Some(shape));

@@ -227,6 +227,18 @@ struct Operands {
     mask: Option<Tensor>,
 }
 
+impl Operands {
+    /// Gives back what nobody else holds.
+    fn recycle(self, call: &mut Invocation<'_>) {
+        for tensor in [self.query, self.key, self.value]
+            .into_iter()
+            .chain(self.mask)
+        {
+            call.recycle(tensor);
+        }
+    }
+}
+
 impl Attention {
     fn typed<T: Real>(&self, call: &mut Invocation<'_>) -> Result<(), OpError>
     where
@@ -303,7 +315,9 @@ impl Attention {
             mask: call.input(3).cloned(),
         };
         if !self.double || T::DTYPE == DType::Double {
-            return self.attend::<T>(call, &operands, &starts, &lengths);
+            self.attend::<T>(call, &operands, &starts, &lengths)?;
+            operands.recycle(call);
+            return Ok(());
         }
         let mask = match &operands.mask {
             Some(mask) if T::reads(mask.dtype()) => Some(converted::<T, f64>(call, mask)?),
@@ -316,6 +330,8 @@ impl Attention {
             mask,
         };
         self.attend::<f64>(call, &wide, &starts, &lengths)?;
+        wide.recycle(call);
+        operands.recycle(call);
         for output in [0, 3] {
             let Some(computed) = call.outputs.get_mut(output).and_then(Option::take) else {
                 continue;
@@ -391,6 +407,28 @@ impl Kernel for Attention {
     }
 }
 
+/// Refuses, before the first run, inputs of another element type than the query; a mask at `mask` may be BOOL. Types
+/// that are not known yet are checked by the run.
+fn one_type(build: &Build<'_>, inputs: &[usize], mask: usize) -> Result<(), OpError> {
+    let dtype = |index| build.input(index).and_then(|ty| ty.dtype);
+    let Some(query) = dtype(0) else {
+        return Ok(());
+    };
+    for &index in inputs {
+        if let Some(got) = dtype(index).filter(|&got| got != query)
+            && !(index == mask && got == DType::Bool)
+        {
+            let expected = query.to_string();
+            return Err(OpError::DType {
+                index,
+                expected,
+                got,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A window bound: -1 is none.
 fn window(build: &Build<'_>, name: &'static str) -> Result<Option<u64>, OpError> {
     match build.attributes.int_or(name, -1)? {
@@ -416,6 +454,7 @@ fn build_attention(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
             .transpose()
     };
     let (q_heads, kv_heads) = (heads("q_num_heads")?, heads("kv_num_heads")?);
+    one_type(build, &[1, 2, 3, 4, 5], 3)?;
     if build.opset >= 25
         && build.input(0).and_then(|ty| ty.rank()) == Some(4)
         && (q_heads.is_some() || kv_heads.is_some())

@@ -9,7 +9,7 @@
 use super::super::heads::{by_real, fused_rows, head_count, heads_of, split_rows};
 use super::super::rotary::counted;
 use super::super::width::one_int;
-use super::{Cache, LENGTH, grow, mask, report_dense};
+use super::{Cache, LENGTH, grow, mask, one_type, report_dense};
 use crate::kernel::{Build, Invocation, Kernel, OpError};
 use refeed_graph::attributes::AttributeError;
 use refeed_kernels::Real;
@@ -36,6 +36,8 @@ struct Lengths {
     starts: SmallVec<[i64; 8]>,
     /// Valid positions of each row, the new ones included.
     valid: SmallVec<[i64; 8]>,
+    /// Whether the new keys are all there is.
+    prompt: bool,
     /// Extent of the caches after the call.
     present: usize,
     /// Why the caches cannot grow in place, if so.
@@ -77,15 +79,16 @@ impl Lengths {
         let present = whole.max(past);
         let prompt = whole == length;
         let lengths = call.require(5)?;
-        if lengths.elements() != batch {
+        if ![&[batch][..], &[batch, 1]].contains(&lengths.shape()) {
             return Err(OpError::Shape(format!(
-                "seqlens_k: expected {batch} elements, got shape {:?}",
+                "seqlens_k: expected shape [{batch}] or [{batch}, 1], got {:?}",
                 lengths.shape()
             )));
         }
         let mut out = Lengths {
             starts: SmallVec::new(),
             valid: SmallVec::new(),
+            prompt,
             present,
             scattered: None,
         };
@@ -228,6 +231,30 @@ impl GroupQueryAttention {
         ])
     }
 
+    /// Positions of the new tokens, `[batch or 1, length]`: given, else counted from each row's start. Of the positions
+    /// given with a prompt only the very first counts, as the operator's own text has it.
+    fn positions(
+        &self,
+        call: &mut Invocation<'_>,
+        lengths: &Lengths,
+        shape: [usize; 2],
+    ) -> Result<Tensor, OpError> {
+        let Some(given) = call.input(9) else {
+            return counted(call, &lengths.starts, shape[1]);
+        };
+        if given.shape() != shape {
+            return Err(OpError::Shape(format!(
+                "position_ids: expected shape {shape:?}, got {:?}",
+                given.shape()
+            )));
+        }
+        if !lengths.prompt {
+            return Ok(given.clone());
+        }
+        let first = given.view::<i64>()?.iter().next().unwrap_or(0);
+        counted(call, &[first], shape[1])
+    }
+
     /// `x` turned by the positions of its tokens.
     fn turned<T: Real>(
         &self,
@@ -273,12 +300,10 @@ impl GroupQueryAttention {
             .unwrap_or(0);
         let lengths = Lengths::new(call, batch, length, past)?;
         if self.rotary {
-            let positions = match call.input(9) {
-                Some(given) => given.clone(),
-                None => counted(call, &lengths.starts, length)?,
-            };
+            let positions = self.positions(call, &lengths, [batch, length])?;
             query = self.turned::<T>(call, &query, &positions)?;
             key = self.turned::<T>(call, &key, &positions)?;
+            call.recycle(positions);
         }
         let caches = [
             Cache {
@@ -304,9 +329,10 @@ impl GroupQueryAttention {
                 ]
             }
         };
+        let [new_key, new_value] = caches.map(|cache| cache.new);
         call.check_interrupt()?;
-        let query = query.view::<T>()?;
-        let &[_, heads, _, width] = query.shape() else {
+        let rows = query.view::<T>()?;
+        let &[_, heads, _, width] = rows.shape() else {
             return Err(OpError::Shape("query: expected 4 dimensions".to_string()));
         };
         let scale = if self.scale == 0.0 {
@@ -315,7 +341,7 @@ impl GroupQueryAttention {
             f64::from(self.scale)
         };
         let problem = AttentionProblem {
-            query,
+            query: rows,
             key: key.view::<T>()?,
             value: value.view::<T>()?,
             scale,
@@ -333,6 +359,10 @@ impl GroupQueryAttention {
         let mut out = call.allocate(T::DTYPE, &[batch, length, layout.strides[2]])?;
         attention(call.compute(), &problem, out.as_mut_slice::<T>()?, &layout)?;
         call.set(0, out.freeze());
+        // What nobody else holds goes back: turned rows, and joined caches that are not wanted.
+        for scratch in [query, new_key, new_value, key, value] {
+            call.recycle(scratch);
+        }
         Ok(())
     }
 }
@@ -379,6 +409,7 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
             return Err(OpError::Shape(format!("{names} must come together")));
         }
     }
+    one_type(build, &[1, 2, 3, 4, 7, 8, 10], usize::MAX)?;
     let rotary = attributes.flag("do_rotary", false)?;
     if let Some(index) = [7, 8]
         .into_iter()

@@ -586,7 +586,7 @@ fn group_query() -> Trial {
         .int("kv_num_heads", 2)
 }
 
-/// All of 14 inputs: query, key, value, past key, past value, lengths, total, tables.
+/// The inputs that are tried: query, key, value, past key, past value, lengths, total, tables, positions.
 struct Query {
     q: Tensor,
     k: Tensor,
@@ -595,6 +595,7 @@ struct Query {
     lengths: Tensor,
     total: i32,
     table: Option<(Tensor, Tensor)>,
+    ids: Option<Tensor>,
 }
 
 impl Query {
@@ -613,6 +614,7 @@ impl Query {
             lengths: int32(&[lengths.len()], lengths),
             total,
             table: None,
+            ids: None,
         }
     }
 
@@ -636,9 +638,9 @@ impl Query {
         } else {
             [Some(&q), Some(&k), Some(&v)]
         };
-        trial
-            .outputs(3)
-            .run(&[q, k, v, pk, pv, Some(&self.lengths), Some(&total), cos, sin])
+        let (lengths, ids) = (Some(&self.lengths), self.ids.as_ref());
+        let inputs = [q, k, v, pk, pv, lengths, Some(&total), cos, sin, ids];
+        trial.outputs(3).run(&inputs)
     }
 }
 
@@ -745,6 +747,74 @@ fn group_query_turns_by_the_row_s_own_position() {
     }
 }
 
+/// Of a prompt's given positions the first one counts for all rows; later each token has its own.
+#[test]
+fn group_query_takes_positions_that_are_given() {
+    let (cos, sin) = (floats(&[9, 3]), floats(&[9, 3]));
+    for (length, past, given, turned_by) in [
+        (2, 0, [3, 8, 1, 1], [3, 4, 3, 4]),
+        (2, 4, [3, 8, 1, 0], [3, 8, 1, 0]),
+    ] {
+        let total = length + past;
+        let query = Query {
+            table: Some((cos.clone(), sin.clone())),
+            ids: Some(Tensor::from_slice(&[2, length], &given.map(i64::from)).unwrap()),
+            ..Query::new(2, length, past, &[total as i32 - 1; 2], total as i32)
+        };
+        let out = query.run(group_query().int("do_rotary", 1), false).unwrap();
+        let ids = Tensor::from_slice(&[2, length], &turned_by.map(i64::from)).unwrap();
+        let turned = |x: &Tensor| {
+            let trial = Trial::new("RotaryEmbedding", 23);
+            trial.one(&[x, &cos, &sin, &ids]).unwrap()
+        };
+        let plain = Query {
+            q: turned(&query.q),
+            k: turned(&query.k),
+            table: None,
+            ids: None,
+            ..query
+        };
+        let want = plain.run(group_query(), false).unwrap();
+        for (got, want) in out.iter().zip(&want) {
+            assert_eq!(listed(got), listed(want));
+        }
+        let wrong = Query {
+            table: Some((cos.clone(), sin.clone())),
+            ids: Some(ints(&[0, 1])),
+            ..plain
+        };
+        assert!(wrong.run(group_query().int("do_rotary", 1), false).is_err());
+    }
+}
+
+/// Types that do not fit are found when the node is built.
+#[test]
+fn operands_of_mixed_types_are_refused() {
+    let half = |shape: &[usize]| {
+        let values = vec![half::f16::ONE; shape.iter().product()];
+        Tensor::from_slice(shape, &values).unwrap()
+    };
+    let shape = [1, 1, 2, 3];
+    let (q, past) = (floats(&shape), floats(&shape));
+    for at in 1..6 {
+        let mut inputs: Vec<Tensor> = vec![q.clone(), q.clone(), q.clone()];
+        inputs.extend([floats(&[2, 4]), past.clone(), past.clone()]);
+        assert!(
+            attention()
+                .run(&inputs.iter().map(Some).collect::<Vec<_>>())
+                .is_ok()
+        );
+        inputs[at] = half(inputs[at].shape());
+        let error = attention()
+            .run(&inputs.iter().map(Some).collect::<Vec<_>>())
+            .unwrap_err();
+        assert!(
+            matches!(error, OpError::DType { index, .. } if index == at),
+            "{at}: {error}"
+        );
+    }
+}
+
 /// bugs.md N1, for `seqlens_k` and `total_sequence_length`.
 #[test]
 fn n1_group_query_lengths_are_checked() {
@@ -774,6 +844,17 @@ fn n1_group_query_lengths_are_checked() {
             .run(group_query(), false)
             .is_err()
     );
+    // One number, but not a row of them.
+    let bare = Query {
+        lengths: Tensor::scalar(4i32).unwrap(),
+        ..Query::new(1, 1, 4, &[4], 5)
+    };
+    assert!(bare.run(group_query(), false).is_err());
+    let column = Query {
+        lengths: int32(&[1, 1], &[4]),
+        ..Query::new(1, 1, 4, &[4], 5)
+    };
+    assert!(column.run(group_query(), false).is_ok());
     let short = Query {
         table: Some((floats(&[4, 3]), floats(&[4, 3]))),
         ..Query::new(2, 1, 4, &[4, 4], 5)
@@ -827,4 +908,131 @@ fn group_query_refuses_what_it_does_not_compute() {
         .domain("com.microsoft")
         .int("num_heads", 4);
     assert!(query.run(heads.int("kv_num_heads", 3), false).is_err());
+}
+
+/// Random operands from a fixed start: whatever the operators are given, they answer or refuse.
+#[test]
+fn no_combination_of_edge_numbers_panics() {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut pick = move |n: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    const SHAPES: [&[usize]; 8] = [
+        &[2, 4, 3, 6],
+        &[2, 2, 0, 6],
+        &[2, 3, 24],
+        &[2, 0, 12],
+        &[3, 3],
+        &[0, 2, 3, 6],
+        &[2, 2, 3, 0],
+        &[],
+    ];
+    const NUMBERS: [i64; 9] = [i64::MIN, -2, -1, 0, 1, 2, 4, 1 << 40, i64::MAX];
+    // Shapes that fit, by input; attributes that may be there.
+    type Fitting = (
+        &'static str,
+        &'static str,
+        i64,
+        &'static [&'static [usize]],
+        &'static [(&'static str, i64)],
+    );
+    const ATTENTION: Fitting = (
+        "Attention",
+        "",
+        24,
+        &[
+            &[2, 4, 3, 6],
+            &[2, 2, 3, 6],
+            &[2, 2, 3, 5],
+            &[3, 3],
+            &[2, 2, 0, 6],
+            &[2, 2, 0, 5],
+            &[2],
+        ],
+        &[
+            ("q_num_heads", 4),
+            ("kv_num_heads", 2),
+            ("left_window_size", 1),
+            ("right_window_size", 0),
+        ],
+    );
+    const GROUP_QUERY: Fitting = (
+        "GroupQueryAttention",
+        "com.microsoft",
+        1,
+        &[
+            &[2, 3, 24],
+            &[2, 3, 12],
+            &[2, 3, 12],
+            &[2, 2, 0, 6],
+            &[2, 2, 0, 6],
+            &[2],
+            &[],
+            &[9, 3],
+            &[9, 3],
+        ],
+        &[
+            ("num_heads", 4),
+            ("kv_num_heads", 2),
+            ("local_window_size", 2),
+            ("do_rotary", 1),
+        ],
+    );
+    const ROTARY: Fitting = (
+        "RotaryEmbedding",
+        "",
+        23,
+        &[&[2, 4, 3, 6], &[9, 3], &[9, 3], &[2, 3]],
+        &[("num_heads", 4), ("rotary_embedding_dim", 6)],
+    );
+    let (mut answered, mut refused) = (0, 0);
+    for _ in 0..6000 {
+        let (op, domain, opset, shapes, attributes) = [ATTENTION, GROUP_QUERY, ROTARY][pick(3)];
+        let mut trial = Trial::new(op, opset)
+            .domain(domain)
+            .outputs(if shapes.len() == 4 { 1 } else { 3 });
+        for &(name, good) in attributes {
+            if op == "GroupQueryAttention" || pick(4) == 0 {
+                trial = trial.int(name, if pick(8) == 0 { NUMBERS[pick(9)] } else { good });
+            }
+        }
+        let mut edge = |good: i64| if pick(6) == 0 { NUMBERS[pick(9)] } else { good };
+        let numbers = [edge(2), edge(1), edge(3)];
+        let small = |x: i64| i32::try_from(x).unwrap_or(if x > 0 { i32::MAX } else { i32::MIN });
+        let together = pick(2) == 0;
+        let mut inputs = Vec::new();
+        for (index, &good) in shapes.iter().enumerate() {
+            let shape = if pick(24) == 0 { SHAPES[pick(8)] } else { good };
+            inputs.push(match (op, index) {
+                ("Attention", 3) if pick(2) == 0 => None,
+                ("Attention" | "GroupQueryAttention", 4)
+                | ("Attention", 5)
+                | ("GroupQueryAttention", 3)
+                    if together =>
+                {
+                    None
+                }
+                ("Attention", 6) if !together => None,
+                ("Attention", 6) => Some(ints(&numbers[..2])),
+                ("RotaryEmbedding", 3) => {
+                    let positions = [0, numbers[0], 8, numbers[1], 3, numbers[2]];
+                    Some(Tensor::from_slice(&[2, 3], &positions).unwrap())
+                }
+                ("GroupQueryAttention", 5) => {
+                    Some(int32(&[2], &[small(numbers[0]), small(numbers[1])]))
+                }
+                ("GroupQueryAttention", 6) => Some(Tensor::scalar(small(numbers[2])).unwrap()),
+                _ => Some(floats(shape)),
+            });
+        }
+        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+        match trial.run(&inputs) {
+            Ok(_) => answered += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(answered > 500 && refused > 500, "{answered} {refused}");
 }
