@@ -11,6 +11,8 @@ mod feedback;
 #[cfg(test)]
 mod forks;
 #[cfg(test)]
+mod group_query;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod state_model;

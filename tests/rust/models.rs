@@ -168,3 +168,33 @@ pub(crate) fn attention(batch: usize, heads: usize, size: usize) -> Model {
     let pairs = [("past_key", "present_key"), ("past_value", "present_value")];
     bound(graph, &pairs, BindingUses::One)
 }
+
+/// A decode step of `com.microsoft.GroupQueryAttention` with two query heads for each of `heads`, and two caches.
+pub(crate) fn group_query(batch: usize, heads: usize, size: usize) -> Model {
+    let inputs = "q k v past_key past_value lengths total";
+    let mut step = node("GroupQueryAttention", inputs, "y present_key present_value");
+    step.domain = Some("com.microsoft".to_string());
+    let step = int(step, "num_heads", 2 * heads as i64);
+    let step = int(step, "kv_num_heads", heads as i64);
+    let rows = |heads: usize| format!("{batch} n {}", heads * size);
+    let cache = |length: &str| format!("{batch} {heads} {length} {size}");
+    let graph = graph(
+        vec![step],
+        vec![
+            value("q", DType::Float, &rows(2 * heads)),
+            value("k", DType::Float, &rows(heads)),
+            value("v", DType::Float, &rows(heads)),
+            value("past_key", DType::Float, &cache("p")),
+            value("past_value", DType::Float, &cache("p")),
+            value("lengths", DType::Int32, &batch.to_string()),
+            value("total", DType::Int32, ""),
+        ],
+        vec![
+            value("y", DType::Float, &rows(2 * heads)),
+            value("present_key", DType::Float, &cache("t")),
+            value("present_value", DType::Float, &cache("t")),
+        ],
+    );
+    let pairs = [("past_key", "present_key"), ("past_value", "present_value")];
+    bound(graph, &pairs, BindingUses::One)
+}

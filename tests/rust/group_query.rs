@@ -1,0 +1,165 @@
+//! Caches that `GroupQueryAttention` feeds back: in place while the rows are of one length, copied when they are not.
+
+use crate::models::group_query;
+use refeed_runtime::{
+    KernelContext, PersistentValueState, RuntimeContext, RuntimeContextOptions,
+    RuntimeSessionOptions, StorageReport,
+};
+use refeed_values::Tensor;
+
+const BATCH: usize = 2;
+const HEADS: usize = 3;
+const SIZE: usize = 8;
+/// Bytes of one position of both caches.
+const ROW: u64 = (2 * BATCH * HEADS * SIZE * 4) as u64;
+
+/// Numbers that no other `seed` has.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count)
+        .map(|i| (seed * 10_000 + i) as f32 / 1024.0)
+        .collect()
+}
+
+fn fused(length: usize, heads: usize, seed: usize) -> Tensor {
+    let shape = [BATCH, length, heads * SIZE];
+    Tensor::from_slice(&shape, &numbers(shape.iter().product(), seed)).unwrap()
+}
+
+fn feeds(
+    length: usize,
+    valid: [usize; BATCH],
+    total: usize,
+    seed: usize,
+) -> [(&'static str, Tensor); 5] {
+    let last = valid.map(|valid| valid as i32 - 1);
+    [
+        ("q", fused(length, 2 * HEADS, seed)),
+        ("k", fused(length, HEADS, seed)),
+        ("v", fused(length, HEADS, seed + 1)),
+        ("lengths", Tensor::from_slice(&[BATCH], &last).unwrap()),
+        ("total", Tensor::scalar(total as i32).unwrap()),
+    ]
+}
+
+fn state() -> PersistentValueState {
+    let empty = || Tensor::from_slice::<f32>(&[BATCH, HEADS, 0, SIZE], &[]).unwrap();
+    PersistentValueState::new(
+        group_query(BATCH, HEADS, SIZE),
+        [("past_key", empty()), ("past_value", empty())],
+        RuntimeSessionOptions::default(),
+    )
+    .unwrap()
+}
+
+fn recording() -> RuntimeContext {
+    RuntimeContext::with_options(
+        KernelContext::default(),
+        RuntimeContextOptions {
+            events_enabled: true,
+        },
+    )
+}
+
+fn sums(context: &RuntimeContext) -> StorageReport {
+    let mut sum = StorageReport::default();
+    for event in context.events() {
+        sum.add(&event.storage);
+    }
+    context.clear_events();
+    sum
+}
+
+/// Head `h` of position `s` of row `b` in what was fed.
+fn fed(length: usize, seed: usize, [b, h, s]: [usize; 3]) -> Vec<f32> {
+    let all = numbers(BATCH * length * HEADS * SIZE, seed);
+    all[((b * length + s) * HEADS + h) * SIZE..][..SIZE].to_vec()
+}
+
+fn held(tensor: &Tensor, [b, h, s]: [usize; 3]) -> Vec<f32> {
+    let mut part = tensor.view::<f32>().unwrap();
+    for (axis, at) in [b, h, s].into_iter().enumerate() {
+        part = part.slice(axis, at, 1, 1).unwrap();
+    }
+    part.to_vec()
+}
+
+#[test]
+fn rows_of_one_length_grow_in_place_by_any_number_of_positions() {
+    let (state, context) = (state(), recording());
+    let (mut length, mut kept) = (0, Vec::new());
+    for (step, count) in [5, 1, 0, 37, 1].into_iter().enumerate() {
+        length += count;
+        let seed = 10 * step;
+        let out = state
+            .run(&context, feeds(count, [length; BATCH], length, seed))
+            .unwrap();
+        let report = sums(&context);
+        assert_eq!(report.append_copied_bytes, count as u64 * ROW);
+        let grows = [0, 3].contains(&step);
+        assert_eq!(report.allocations, if grows { 2 } else { 0 }, "step {step}");
+        let moved = if step == 3 { 6 * ROW } else { 0 };
+        assert_eq!(report.prefix_copied_bytes, moved, "step {step}");
+        kept.push((count, seed, length, out));
+    }
+    // Every output that was handed out holds what was appended up to then.
+    for (at, (_, _, length, out)) in kept.iter().enumerate() {
+        assert_eq!(out["present_key"].shape(), [BATCH, HEADS, *length, SIZE]);
+        let mut position = 0;
+        for (count, seed, ..) in &kept[..=at] {
+            for s in 0..*count {
+                for (b, h) in [(0, 0), (1, 2), (0, 1)] {
+                    let place = [b, h, position];
+                    assert_eq!(
+                        held(&out["present_key"], place),
+                        fed(*count, *seed, [b, h, s])
+                    );
+                    assert_eq!(
+                        held(&out["present_value"], place),
+                        fed(*count, seed + 1, [b, h, s])
+                    );
+                }
+                position += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_different_length_are_copied_with_the_reason_and_a_refused_length_changes_nothing() {
+    let (state, context) = (state(), recording());
+    state.run(&context, feeds(4, [4, 2], 4, 0)).unwrap();
+    sums(&context);
+    let before = state.values().unwrap();
+    for bad in [[5, 0], [5, 6], [5, i32::MAX as usize]] {
+        assert!(
+            state.run(&context, feeds(1, bad, 5, 10)).is_err(),
+            "{bad:?}"
+        );
+        for ((name, before), (_, after)) in before.iter().zip(state.values().unwrap()) {
+            assert_eq!(before.as_ptr(), after.as_ptr(), "{name}");
+            assert_eq!(before.shape(), after.shape(), "{name}");
+        }
+    }
+    context.clear_events();
+    let out = state.run(&context, feeds(1, [5, 3], 5, 20)).unwrap();
+    let want = StorageReport {
+        allocations: 2,
+        allocated_bytes: 5 * ROW,
+        prefix_copied_bytes: (4 + 2) * ROW / BATCH as u64,
+        append_copied_bytes: ROW,
+        reuse_count: 0,
+    };
+    assert_eq!(sums(&context), want);
+    let text = state.explain().unwrap().to_string();
+    assert!(
+        text.contains("copied because a row's new keys start at 2"),
+        "{text}"
+    );
+    for (b, start) in [(0, 4), (1, 2)] {
+        for h in 0..HEADS {
+            let keys = &out["present_key"];
+            assert_eq!(held(keys, [b, h, start]), fed(1, 20, [b, h, 0]));
+            assert_eq!(held(keys, [b, h, 1]), fed(4, 0, [b, h, 1]));
+        }
+    }
+}
