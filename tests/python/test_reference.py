@@ -105,6 +105,8 @@ CASES = [case for case in NODE_TESTS if {node.op_type for node in case.model.gra
 def test_no_operator_is_without_a_test() -> None:
     tested = {node.op_type for case in CASES for node in case.model.graph.node}
     assert tested == OPERATORS
+    # Of onnx 1.23; a test that is lost by a change of the filter shows here.
+    assert len(CASES) == 486
 
 
 def _array(value: Any) -> Any:
