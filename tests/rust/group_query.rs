@@ -163,3 +163,43 @@ fn rows_of_different_length_are_copied_with_the_reason_and_a_refused_length_chan
         }
     }
 }
+
+/// bugs.md E7
+#[test]
+fn e7_a_reset_to_a_shorter_cache_shows_no_row_of_the_longer_one() {
+    let context = RuntimeContext::default();
+    let used = state();
+    for length in 1..=20 {
+        let feeds = feeds(1, [length; BATCH], length, 50 + length);
+        used.run(&context, feeds).unwrap();
+    }
+    let shape = [BATCH, HEADS, 3, SIZE];
+    let initial = |seed| {
+        let values = numbers(shape.iter().product(), seed);
+        Tensor::from_slice(&shape, &values).unwrap()
+    };
+    let short = || [("past_key", initial(2)), ("past_value", initial(3))];
+    used.reset(short()).unwrap();
+    let fresh = PersistentValueState::new(
+        group_query(BATCH, HEADS, SIZE),
+        short(),
+        RuntimeSessionOptions::default(),
+    )
+    .unwrap();
+    let step = || feeds(1, [4; BATCH], 4, 7);
+    let (got, want) = (
+        used.run(&context, step()).unwrap(),
+        fresh.run(&context, step()).unwrap(),
+    );
+    for name in ["y", "present_key", "present_value"] {
+        let listed = |tensor: &Tensor| tensor.view::<f32>().unwrap().to_vec();
+        assert_eq!(listed(&got[name]), listed(&want[name]), "{name}");
+    }
+    let keys = &got["present_key"];
+    assert_eq!(keys.shape(), [BATCH, HEADS, 4, SIZE]);
+    let old = initial(2);
+    for place in [[0, 0, 0], [1, 2, 1], [0, 1, 2]] {
+        assert_eq!(held(keys, place), held(&old, place));
+    }
+    assert_eq!(held(keys, [1, 2, 3]), fed(1, 7, [1, 2, 0]));
+}
