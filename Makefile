@@ -11,7 +11,7 @@ export RUSTDOCFLAGS = -D warnings
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
 .PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan codegen bench \
-	bench-python node-tests clean
+	bench-python clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -4,7 +4,8 @@ use refeed_graph::{BindRequest, BindingUses, LoadOptions, Model, bind};
 use refeed_proto::tensor_shape_proto::{Dimension, dimension::Value::DimValue};
 use refeed_proto::type_proto::{self, Value::TensorType};
 use refeed_proto::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto,
+    ValueInfoProto,
 };
 use refeed_runtime::{PersistentValueState, RuntimeSessionOptions};
 use refeed_values::Tensor;
@@ -20,7 +21,10 @@ pub fn accumulate() -> Model {
             value: Some(TensorType(type_proto::Tensor {
                 elem_type: Some(1),
                 shape: Some(TensorShapeProto {
-                    dim: vec![Dimension { value: Some(DimValue(2)), ..Default::default() }],
+                    dim: vec![Dimension {
+                        value: Some(DimValue(2)),
+                        ..Default::default()
+                    }],
                 }),
             })),
             ..Default::default()
@@ -39,7 +43,10 @@ pub fn accumulate() -> Model {
         output: vec![value("present")],
         ..Default::default()
     };
-    let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(18) };
+    let opset = OperatorSetIdProto {
+        domain: Some(String::new()),
+        version: Some(18),
+    };
     let proto = ModelProto {
         ir_version: Some(10),
         opset_import: vec![opset],
@@ -47,13 +54,19 @@ pub fn accumulate() -> Model {
         ..Default::default()
     };
     let model = Model::from_proto(proto, &LoadOptions::default()).expect("a valid model");
-    bind(&model, &BindRequest::pairs([("past", "present")])).expect("a valid pair").0
+    bind(&model, &BindRequest::pairs([("past", "present")]))
+        .expect("a valid pair")
+        .0
 }
 
 /// Empty caches of the decoder.
 fn empty_caches(model: &Model) -> Vec<(String, Tensor)> {
     let cache = || Tensor::from_slice::<f32>(&[1, 2, 0, 16], &[]).expect("an empty cache");
-    model.bindings().iter().map(|binding| (binding.input.to_string(), cache())).collect()
+    model
+        .bindings()
+        .iter()
+        .map(|binding| (binding.input.to_string(), cache()))
+        .collect()
 }
 
 /// Feeds of the decode step that makes the caches this long.
@@ -64,12 +77,17 @@ pub type Feeds = Box<dyn Fn(usize) -> Vec<(&'static str, Tensor)>>;
 /// # Panics
 /// When the repository's own model is missing.
 pub fn decoder(options: &RuntimeSessionOptions) -> (PersistentValueState, Feeds) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/models/dynamo18_llama/model.onnx");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/data/models/dynamo18_llama/model.onnx"
+    );
     let model = Model::load(path, &LoadOptions::default()).expect("the shipped decoder");
     let request = BindRequest::patterns(["known"]).with_uses(BindingUses::Any);
     let (model, _) = bind(&model, &request).expect("known names");
     let caches = empty_caches(&model);
-    let caches = caches.iter().map(|(name, tensor)| (name.as_str(), tensor.clone()));
+    let caches = caches
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor.clone()));
     let state = PersistentValueState::new(model.clone(), caches, options.clone()).expect("a state");
     let feeds = |length: usize| {
         let row = |values: &[i64]| Tensor::from_slice(&[1, values.len()], values).expect("a row");
@@ -88,6 +106,8 @@ pub fn decoder(options: &RuntimeSessionOptions) -> (PersistentValueState, Feeds)
 /// Never: empty caches always fit.
 pub fn rewind(state: &PersistentValueState) {
     let caches = empty_caches(state.model());
-    let caches = caches.iter().map(|(name, tensor)| (name.as_str(), tensor.clone()));
+    let caches = caches
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor.clone()));
     state.reset(caches).expect("empty caches fit");
 }

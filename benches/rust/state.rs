@@ -10,8 +10,12 @@ use std::hint::black_box;
 fn call(criterion: &mut Criterion) {
     let initial = Tensor::from_slice(&[2], &[0f32; 2]).expect("two floats");
     let options = RuntimeSessionOptions::default();
-    let state = PersistentValueState::new(accumulate(), [("past", initial)], options).expect("a state");
-    let (context, delta) = (RuntimeContext::default(), Tensor::from_slice(&[2], &[1f32; 2]).expect("two floats"));
+    let state =
+        PersistentValueState::new(accumulate(), [("past", initial)], options).expect("a state");
+    let (context, delta) = (
+        RuntimeContext::default(),
+        Tensor::from_slice(&[2], &[1f32; 2]).expect("two floats"),
+    );
     let position = state.input_position("delta").expect("an input");
     criterion.bench_function("state/accumulate", |bench| {
         bench.iter(|| black_box(state.run_positions(&context, &[(position, delta.clone())], None)));
@@ -20,7 +24,10 @@ fn call(criterion: &mut Criterion) {
 
 /// One token through a small llama export, at a length where its caches no longer grow.
 fn decode(criterion: &mut Criterion) {
-    let (state, feeds) = decoder(&RuntimeSessionOptions { max_length: Some(4096), ..Default::default() });
+    let (state, feeds) = decoder(&RuntimeSessionOptions {
+        max_length: Some(4096),
+        ..Default::default()
+    });
     let context = RuntimeContext::default();
     let mut length = 0usize;
     criterion.bench_function("state/decode", |bench| {

@@ -40,8 +40,14 @@ impl BindRequest {
         A: Into<String>,
         B: Into<String>,
     {
-        let pairs = pairs.into_iter().map(|(input, output)| (input.into(), output.into())).collect();
-        BindRequest { pairs, ..BindRequest::default() }
+        let pairs = pairs
+            .into_iter()
+            .map(|(input, output)| (input.into(), output.into()))
+            .collect();
+        BindRequest {
+            pairs,
+            ..BindRequest::default()
+        }
     }
 
     /// A request for templates and schemes.
@@ -50,7 +56,10 @@ impl BindRequest {
         I: IntoIterator<Item = A>,
         A: Into<String>,
     {
-        BindRequest { patterns: patterns.into_iter().map(Into::into).collect(), ..BindRequest::default() }
+        BindRequest {
+            patterns: patterns.into_iter().map(Into::into).collect(),
+            ..BindRequest::default()
+        }
     }
 
     /// Sets [`BindRequest::uses`].
@@ -146,7 +155,12 @@ pub fn bind(model: &Model, request: &BindRequest) -> Result<(Model, BindReport),
     for (input, output) in &request.pairs {
         check_pair(model, input, output)?;
         let (input, output) = (input.clone(), output.clone());
-        pairing.add(Found { input, output, by: MatchedBy::Pair, publish: Publish::Always })?;
+        pairing.add(Found {
+            input,
+            output,
+            by: MatchedBy::Pair,
+            publish: Publish::Always,
+        })?;
     }
     for pattern in &request.patterns {
         for found in match_pattern(model, pattern.trim(), &mut warnings)? {
@@ -161,9 +175,14 @@ pub fn bind(model: &Model, request: &BindRequest) -> Result<(Model, BindReport),
     let uses = request.uses.unwrap_or(model.binding_uses());
     let mut proto = model.proto().clone();
     // The graph is where bindings are, so the policies go there; those on the model's own list move along.
-    proto.metadata_props.retain(|entry| !entry.key().starts_with(publish::KEY_PREFIX));
+    proto
+        .metadata_props
+        .retain(|entry| !entry.key().starts_with(publish::KEY_PREFIX));
     if let Some(graph) = &mut proto.graph {
-        let policies = pairing.found.iter().map(|found| (found.input.as_str(), found.publish));
+        let policies = pairing
+            .found
+            .iter()
+            .map(|found| (found.input.as_str(), found.publish));
         publish::write(&mut graph.metadata_props, uses, policies);
         graph.persistent_bindings = pairing
             .found
@@ -192,17 +211,32 @@ pub fn bind(model: &Model, request: &BindRequest) -> Result<(Model, BindReport),
             uses,
         })
         .collect();
-    Ok((bound, BindReport { pairs, uses, warnings }))
+    Ok((
+        bound,
+        BindReport {
+            pairs,
+            uses,
+            warnings,
+        },
+    ))
 }
 
 /// Holds an explicit pair to the graph's names, so that the message can point to a near one.
 fn check_pair(model: &Model, input: &str, output: &str) -> Result<(), BindError> {
-    for (role, name, values) in [("input", input, model.inputs()), ("output", output, model.outputs())] {
+    for (role, name, values) in [
+        ("input", input, model.inputs()),
+        ("output", output, model.outputs()),
+    ] {
         if values.iter().all(|value| &*value.name != name) {
             let plain = |text: &str| -> String {
-                text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+                text.chars()
+                    .filter(|c| c.is_alphanumeric())
+                    .flat_map(char::to_lowercase)
+                    .collect()
             };
-            let nearest = values.iter().find(|value| plain(&value.name) == plain(name));
+            let nearest = values
+                .iter()
+                .find(|value| plain(&value.name) == plain(name));
             return Err(BindError::UnknownName {
                 input: input.to_string(),
                 output: output.to_string(),
@@ -216,15 +250,26 @@ fn check_pair(model: &Model, input: &str, output: &str) -> Result<(), BindError>
 
 fn names(values: &[crate::types::ValueInfo]) -> String {
     const SHOWN: usize = 8;
-    let mut list: Vec<String> =
-        values.iter().take(SHOWN).map(|value| format!("`{}`", shown(&value.name))).collect();
+    let mut list: Vec<String> = values
+        .iter()
+        .take(SHOWN)
+        .map(|value| format!("`{}`", shown(&value.name)))
+        .collect();
     if values.len() > SHOWN {
         list.push(format!("and {} more", values.len() - SHOWN));
     }
-    if list.is_empty() { "none".to_string() } else { list.join(", ") }
+    if list.is_empty() {
+        "none".to_string()
+    } else {
+        list.join(", ")
+    }
 }
 
-fn match_pattern(model: &Model, pattern: &str, warnings: &mut Vec<String>) -> Result<Vec<Found>, BindError> {
+fn match_pattern(
+    model: &Model,
+    pattern: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Found>, BindError> {
     let no_match = |by: String| BindError::NoMatch {
         by,
         inputs: names(model.inputs()),
@@ -237,13 +282,22 @@ fn match_pattern(model: &Model, pattern: &str, warnings: &mut Vec<String>) -> Re
         })?;
         let by = MatchedBy::Template(pattern.to_string());
         let found = match_template(model, &template, &by, Publish::Always, Some(warnings))?;
-        return if found.is_empty() { Err(no_match(by.to_string())) } else { Ok(found) };
+        return if found.is_empty() {
+            Err(no_match(by.to_string()))
+        } else {
+            Ok(found)
+        };
     }
-    let chosen: Vec<&Scheme> =
-        schemes().iter().filter(|scheme| pattern == KNOWN || scheme.name == pattern).collect();
+    let chosen: Vec<&Scheme> = schemes()
+        .iter()
+        .filter(|scheme| pattern == KNOWN || scheme.name == pattern)
+        .collect();
     if chosen.is_empty() {
         let known: Vec<&str> = schemes().iter().map(|scheme| scheme.name).collect();
-        return Err(BindError::UnknownScheme { name: pattern.to_string(), known: known.join(", ") });
+        return Err(BindError::UnknownScheme {
+            name: pattern.to_string(),
+            known: known.join(", "),
+        });
     }
     let mut found = Vec::new();
     for scheme in chosen {
@@ -278,10 +332,12 @@ fn match_template(
 ) -> Result<Vec<Found>, BindError> {
     let mut found = Vec::new();
     for input in model.inputs() {
-        let output = template.output_of(&input.name).map_err(|_| BindError::AmbiguousTemplate {
-            template: template.to_string(),
-            name: input.name.to_string(),
-        })?;
+        let output = template
+            .output_of(&input.name)
+            .map_err(|_| BindError::AmbiguousTemplate {
+                template: template.to_string(),
+                name: input.name.to_string(),
+            })?;
         let Some(output) = output else { continue };
         if model.outputs().iter().all(|value| *value.name != *output) {
             if let Some(warnings) = &mut warnings {
@@ -293,7 +349,12 @@ fn match_template(
             }
             continue;
         }
-        found.push(Found { input: input.name.to_string(), output, by: by.clone(), publish });
+        found.push(Found {
+            input: input.name.to_string(),
+            output,
+            by: by.clone(),
+            publish,
+        });
     }
     Ok(found)
 }
@@ -305,17 +366,29 @@ fn set_publish(found: &mut [Found], request: &PublishRequest) -> Result<(), Bind
         let exact = found.iter().position(|pair| pair.input == *name);
         let mut fits: Vec<usize> = exact.into_iter().collect();
         if exact.is_none() && name.contains('{') {
-            let template = template::Side::new(name)
-                .map_err(|error| BindError::Template { template: name.clone(), fault: error.to_string() })?;
-            fits = (0..found.len()).filter(|&index| template.fits(&found[index].input)).collect();
+            let template = template::Side::new(name).map_err(|error| BindError::Template {
+                template: name.clone(),
+                fault: error.to_string(),
+            })?;
+            fits = (0..found.len())
+                .filter(|&index| template.fits(&found[index].input))
+                .collect();
         }
         if fits.is_empty() {
-            let bound: Vec<String> = found.iter().map(|pair| format!("`{}`", shown(&pair.input))).collect();
-            return Err(BindError::PublishUnbound { name: name.clone(), bound: bound.join(", ") });
+            let bound: Vec<String> = found
+                .iter()
+                .map(|pair| format!("`{}`", shown(&pair.input)))
+                .collect();
+            return Err(BindError::PublishUnbound {
+                name: name.clone(),
+                bound: bound.join(", "),
+            });
         }
         for index in fits {
             if std::mem::replace(&mut set[index], true) {
-                return Err(BindError::PublishTwice { input: found[index].input.clone() });
+                return Err(BindError::PublishTwice {
+                    input: found[index].input.clone(),
+                });
             }
             found[index].publish = publish;
         }

@@ -50,7 +50,10 @@ impl FromStr for BindingUses {
         match text {
             "one" => Ok(BindingUses::One),
             "any" => Ok(BindingUses::Any),
-            _ => Err(UnknownPolicy { expected: BindingUses::TEXTS, got: text.to_string() }),
+            _ => Err(UnknownPolicy {
+                expected: BindingUses::TEXTS,
+                got: text.to_string(),
+            }),
         }
     }
 }
@@ -100,7 +103,9 @@ pub fn verify_persistent_bindings(
     model: &ModelProto,
     catalogue: &StructTypes<'_>,
 ) -> Result<Bindings, BindingError> {
-    let Some(graph) = &model.graph else { return Ok(Bindings::default()) };
+    let Some(graph) = &model.graph else {
+        return Ok(Bindings::default());
+    };
     let policies = publish::read(model.metadata_props.iter().chain(&graph.metadata_props))?;
     let mut bindings = resolve(graph, catalogue)?;
     for binding in &mut bindings {
@@ -108,14 +113,26 @@ pub fn verify_persistent_bindings(
             binding.publish = publish;
         }
     }
-    let bound: HashMap<&str, ()> = bindings.iter().map(|binding| (&*binding.input, ())).collect();
-    let mut stray: Vec<&str> =
-        policies.publish.keys().copied().filter(|input| !bound.contains_key(input)).collect();
+    let bound: HashMap<&str, ()> = bindings
+        .iter()
+        .map(|binding| (&*binding.input, ()))
+        .collect();
+    let mut stray: Vec<&str> = policies
+        .publish
+        .keys()
+        .copied()
+        .filter(|input| !bound.contains_key(input))
+        .collect();
     stray.sort_unstable();
     if let Some(input) = stray.first() {
-        return Err(BindingError::PublishUnbound { input: (*input).to_string() });
+        return Err(BindingError::PublishUnbound {
+            input: (*input).to_string(),
+        });
     }
-    Ok(Bindings { list: bindings, uses: policies.uses })
+    Ok(Bindings {
+        list: bindings,
+        uses: policies.uses,
+    })
 }
 
 fn resolve(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<Vec<Binding>, BindingError> {
@@ -159,7 +176,10 @@ fn resolve(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<Vec<Bindin
         else {
             continue;
         };
-        for (role, name, ty) in [("input", input, input_type), ("output", output, output_type)] {
+        for (role, name, ty) in [
+            ("input", input, input_type),
+            ("output", output, output_type),
+        ] {
             check_persistent(ty, catalogue).map_err(|fault| BindingError::NotPersistent {
                 index,
                 role,
@@ -167,17 +187,25 @@ fn resolve(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<Vec<Bindin
                 fault,
             })?;
         }
-        check_compatible(input_type, output_type, catalogue).map_err(|fault| BindingError::Incompatible {
-            index,
-            input: input.to_string(),
-            output: output.to_string(),
-            fault,
+        check_compatible(input_type, output_type, catalogue).map_err(|fault| {
+            BindingError::Incompatible {
+                index,
+                input: input.to_string(),
+                output: output.to_string(),
+                fault,
+            }
         })?;
-        for (role, name, bound) in
-            [("input", input, &mut bound_inputs), ("output", output, &mut bound_outputs)]
-        {
+        for (role, name, bound) in [
+            ("input", input, &mut bound_inputs),
+            ("output", output, &mut bound_outputs),
+        ] {
             if let Some(before) = bound.insert(name, index) {
-                return Err(BindingError::Duplicate { index, role, name: name.to_string(), before });
+                return Err(BindingError::Duplicate {
+                    index,
+                    role,
+                    name: name.to_string(),
+                    before,
+                });
             }
         }
         bindings.push(Binding {

@@ -81,7 +81,10 @@ pub enum ModelError {
         name: String,
     },
     /// A value has two definitions, so the graph is not in single-assignment form.
-    #[error("{at}: value `{}` is defined more than once, before by {before}", shown(name))]
+    #[error(
+        "{at}: value `{}` is defined more than once, before by {before}",
+        shown(name)
+    )]
     Redefined {
         /// Where the second definition stands.
         at: String,
@@ -148,7 +151,11 @@ pub enum ModelError {
         got: String,
     },
     /// A reference to a function's attribute where there is none.
-    #[error("{at}: attribute `{}` refers to `{}`, {why}", shown(name), shown(reference))]
+    #[error(
+        "{at}: attribute `{}` refers to `{}`, {why}",
+        shown(name),
+        shown(reference)
+    )]
     Reference {
         /// The node.
         at: String,
@@ -256,13 +263,17 @@ pub enum ModelError {
 #[non_exhaustive]
 pub enum BindingError {
     /// A binding in a nested graph or a function.
-    #[error("{at}: persistent bindings and `refeed.` metadata are supported only on the model root graph")]
+    #[error(
+        "{at}: persistent bindings and `refeed.` metadata are supported only on the model root graph"
+    )]
     NotRoot {
         /// Where the declaration stands.
         at: String,
     },
     /// The binding names a part of a value, as an early draft could.
-    #[error("persistent binding {index}: field paths are retired; a binding names whole inputs and outputs")]
+    #[error(
+        "persistent binding {index}: field paths are retired; a binding names whole inputs and outputs"
+    )]
     FieldPath {
         /// Position in the list.
         index: usize,
@@ -313,7 +324,10 @@ pub enum BindingError {
         fault: String,
     },
     /// A name in two bindings.
-    #[error("persistent binding {index}: {role} `{}` is already in binding {before}", shown(name))]
+    #[error(
+        "persistent binding {index}: {role} `{}` is already in binding {before}",
+        shown(name)
+    )]
     Duplicate {
         /// Position in the list.
         index: usize,
@@ -417,7 +431,9 @@ pub enum BindError {
         known: String,
     },
     /// A template or scheme that fits nothing.
-    #[error("{by} matches no pair of graph inputs and outputs; inputs: {inputs}; outputs: {outputs}")]
+    #[error(
+        "{by} matches no pair of graph inputs and outputs; inputs: {inputs}; outputs: {outputs}"
+    )]
     NoMatch {
         /// The template or scheme.
         by: String,
@@ -427,7 +443,11 @@ pub enum BindError {
         outputs: String,
     },
     /// One template fits one name in two ways.
-    #[error("ambiguous: template `{}` fits `{}` in more than one way", shown(template), shown(name))]
+    #[error(
+        "ambiguous: template `{}` fits `{}` in more than one way",
+        shown(template),
+        shown(name)
+    )]
     AmbiguousTemplate {
         /// The template.
         template: String,
@@ -473,7 +493,10 @@ pub enum BindError {
         second_by: String,
     },
     /// A publication policy for something that is not bound.
-    #[error("publish: `{}` is no bound input and matches none; bound: {bound}", shown(name))]
+    #[error(
+        "publish: `{}` is no bound input and matches none; bound: {bound}",
+        shown(name)
+    )]
     PublishUnbound {
         /// The name or template.
         name: String,

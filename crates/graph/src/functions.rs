@@ -22,12 +22,23 @@ impl<'a> FunctionTable<'a> {
         let mut by_name = HashMap::with_capacity(list.len());
         for (index, function) in list.iter().enumerate() {
             if function.name().is_empty() {
-                return Err(ModelError::Unnamed { at: format!("function {index}"), what: "the function" });
+                return Err(ModelError::Unnamed {
+                    at: format!("function {index}"),
+                    what: "the function",
+                });
             }
-            let key = (place::domain(function.domain()), function.name(), function.overload());
+            let key = (
+                place::domain(function.domain()),
+                function.name(),
+                function.overload(),
+            );
             if by_name.insert(key, index).is_some() {
                 let name = place::function(function);
-                return Err(ModelError::Duplicate { at: "model".to_string(), what: "function", name });
+                return Err(ModelError::Duplicate {
+                    at: "model".to_string(),
+                    what: "function",
+                    name,
+                });
             }
         }
         Ok(FunctionTable { list, by_name })
@@ -35,7 +46,9 @@ impl<'a> FunctionTable<'a> {
 
     /// Position of a function in the model's list.
     pub fn find(&self, domain: &str, name: &str, overload: &str) -> Option<usize> {
-        self.by_name.get(&(place::domain(domain), name, overload)).copied()
+        self.by_name
+            .get(&(place::domain(domain), name, overload))
+            .copied()
     }
 
     /// A function.
@@ -51,22 +64,41 @@ impl<'a> FunctionTable<'a> {
 /// # Errors
 /// When the call gives an attribute that the function does not have, more inputs or outputs than it has, or an attribute
 /// of another type than the body asks for.
-pub fn instantiate(function: &FunctionProto, call: &NodeProto) -> Result<Vec<NodeProto>, ModelError> {
+pub fn instantiate(
+    function: &FunctionProto,
+    call: &NodeProto,
+) -> Result<Vec<NodeProto>, ModelError> {
     let at = || match call.name() {
         "" => format!("call of function {}", place::function(function)),
-        name => format!("call '{}' of function {}", shown(name), place::function(function)),
+        name => format!(
+            "call '{}' of function {}",
+            shown(name),
+            place::function(function)
+        ),
     };
     for (role, got, most) in [
         ("inputs", call.input.len(), function.input.len()),
         ("outputs", call.output.len(), function.output.len()),
     ] {
         if got > most {
-            return Err(ModelError::Arity { at: at(), role, expected: format!("at most {most}"), got });
+            return Err(ModelError::Arity {
+                at: at(),
+                role,
+                expected: format!("at most {most}"),
+                got,
+            });
         }
     }
-    let defaults = function.attribute_proto.iter().map(|attribute| (attribute.name(), attribute));
-    let declared: HashSet<&str> =
-        function.attribute.iter().map(String::as_str).chain(defaults.clone().map(|(name, _)| name)).collect();
+    let defaults = function
+        .attribute_proto
+        .iter()
+        .map(|attribute| (attribute.name(), attribute));
+    let declared: HashSet<&str> = function
+        .attribute
+        .iter()
+        .map(String::as_str)
+        .chain(defaults.clone().map(|(name, _)| name))
+        .collect();
     let mut values: HashMap<&str, &AttributeProto> = defaults.collect();
     for attribute in &call.attribute {
         if !declared.contains(attribute.name()) {
@@ -86,7 +118,10 @@ pub fn instantiate(function: &FunctionProto, call: &NodeProto) -> Result<Vec<Nod
     while let Some(node) = open.pop() {
         let mut fault = None;
         node.attribute.retain_mut(|attribute| {
-            let Some(reference) = attribute.ref_attr_name.clone().filter(|reference| !reference.is_empty())
+            let Some(reference) = attribute
+                .ref_attr_name
+                .clone()
+                .filter(|reference| !reference.is_empty())
             else {
                 return true;
             };
@@ -100,14 +135,23 @@ pub fn instantiate(function: &FunctionProto, call: &NodeProto) -> Result<Vec<Nod
                 fault.get_or_insert(refused("which the function does not declare".to_string()));
                 return false;
             }
-            let Some(&value) = values.get(reference.as_str()) else { return false };
+            let Some(&value) = values.get(reference.as_str()) else {
+                return false;
+            };
             let (wanted, given) = (attribute.r#type(), value.r#type());
             if attribute.r#type.is_some_and(|number| number != 0) && wanted != given {
-                let why = format!("expected {}, got {}", wanted.as_str_name(), given.as_str_name());
+                let why = format!(
+                    "expected {}, got {}",
+                    wanted.as_str_name(),
+                    given.as_str_name()
+                );
                 fault.get_or_insert(refused(why));
                 return false;
             }
-            *attribute = AttributeProto { name: attribute.name.take(), ..value.clone() };
+            *attribute = AttributeProto {
+                name: attribute.name.take(),
+                ..value.clone()
+            };
             // Marks the value as the caller's; taken away below.
             attribute.ref_attr_name = Some(String::new());
             true
@@ -119,7 +163,11 @@ pub fn instantiate(function: &FunctionProto, call: &NodeProto) -> Result<Vec<Nod
             if attribute.ref_attr_name.take().is_some() {
                 continue;
             }
-            let graphs = attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs);
+            let graphs = attribute
+                .g
+                .as_deref_mut()
+                .into_iter()
+                .chain(&mut attribute.graphs);
             open.extend(graphs.flat_map(|graph| &mut graph.node));
         }
     }

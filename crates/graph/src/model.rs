@@ -114,7 +114,9 @@ impl Model {
             warnings: validated.warnings,
             moved: Moved::default(),
         };
-        Ok(Model { inner: Arc::new(inner) })
+        Ok(Model {
+            inner: Arc::new(inner),
+        })
     }
 
     /// The model message.
@@ -125,7 +127,11 @@ impl Model {
     /// The root graph.
     pub fn graph(&self) -> &GraphProto {
         // `Model::new`, the only constructor, refuses a message without a graph.
-        self.inner.proto.graph.as_ref().expect("a model has a graph")
+        self.inner
+            .proto
+            .graph
+            .as_ref()
+            .expect("a model has a graph")
     }
 
     /// All declared inputs of the root graph, bound ones and those with a default included.
@@ -153,8 +159,15 @@ impl Model {
     ///
     /// # Errors
     /// [`BindingError::Uses`] for the first bound input that breaks the policy.
-    pub fn check_binding_uses(&self, policy: Option<BindingUses>) -> Result<Vec<InputUses>, BindingError> {
-        uses::check_binding_uses(self.graph(), self.bindings(), policy.unwrap_or(self.binding_uses()))
+    pub fn check_binding_uses(
+        &self,
+        policy: Option<BindingUses>,
+    ) -> Result<Vec<InputUses>, BindingError> {
+        uses::check_binding_uses(
+            self.graph(),
+            self.bindings(),
+            policy.unwrap_or(self.binding_uses()),
+        )
     }
 
     /// The whole verdict of a verifier: what loading checked, and the uses of bound inputs under the graph's own policy.
@@ -212,12 +225,21 @@ impl Model {
         let name = || proto.name().to_string();
         let bytes = tensor_bytes(proto, &self.inner.external)?;
         let number = proto.data_type();
-        let dtype = DType::from_onnx(number).ok_or_else(|| LoadError::DataType { tensor: name(), number })?;
-        let (_, shape) = Extent::from_dims(dtype, &proto.dims)
-            .map_err(|source| LoadError::Dims { tensor: name(), source })?;
+        let dtype = DType::from_onnx(number).ok_or_else(|| LoadError::DataType {
+            tensor: name(),
+            number,
+        })?;
+        let (_, shape) =
+            Extent::from_dims(dtype, &proto.dims).map_err(|source| LoadError::Dims {
+                tensor: name(),
+                source,
+            })?;
         let aligned = bytes.is_empty() || bytes.as_ptr().addr().is_multiple_of(dtype.align());
         let shared = proto.raw_data.is_some() || proto.is_external();
-        let broken = |source| ModelError::Tensor { tensor: name(), source };
+        let broken = |source| ModelError::Tensor {
+            tensor: name(),
+            source,
+        };
         let buffer = match (aligned, shared) {
             (true, _) => Buffer::from_model(bytes),
             (false, true) => self.moved(bytes).map_err(broken)?,
@@ -245,7 +267,10 @@ impl Model {
 fn move_bytes(bytes: &[u8]) -> Result<Buffer, refeed_values::TensorError> {
     let mut memory = TensorMut::new(&Allocator::default(), DType::Uint8, &[bytes.len()])?;
     memory.as_mut_bytes().copy_from_slice(bytes);
-    Ok(Buffer::from_owner(MovedBytes(memory.freeze()), Provenance::Model))
+    Ok(Buffer::from_owner(
+        MovedBytes(memory.freeze()),
+        Provenance::Model,
+    ))
 }
 
 #[cfg(test)]

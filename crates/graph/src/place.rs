@@ -10,7 +10,11 @@ pub(crate) fn domain(name: &str) -> &str {
 
 /// Domains as they are shown.
 pub(crate) fn shown_domain(name: &str) -> String {
-    if domain(name).is_empty() { "ai.onnx".to_string() } else { shown(name) }
+    if domain(name).is_empty() {
+        "ai.onnx".to_string()
+    } else {
+        shown(name)
+    }
 }
 
 /// `node 3 'Add_1' (Add)`.
@@ -32,7 +36,11 @@ pub(crate) fn branch(index: usize, outer: &NodeProto, attribute: &AttributeProto
 
 /// `domain::name` or `domain::name:overload`.
 pub(crate) fn function(function: &FunctionProto) -> String {
-    let name = format!("{}::{}", shown_domain(function.domain()), shown(function.name()));
+    let name = format!(
+        "{}::{}",
+        shown_domain(function.domain()),
+        shown(function.name())
+    );
     match function.overload() {
         "" => name,
         overload => format!("{name}:{}", shown(overload)),

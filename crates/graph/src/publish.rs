@@ -51,7 +51,10 @@ impl FromStr for Publish {
             "always" => Ok(Publish::Always),
             "once" => Ok(Publish::Once),
             "if_present" => Ok(Publish::IfPresent),
-            _ => Err(UnknownPolicy { expected: "`always`, `once` or `if_present`", got: text.to_string() }),
+            _ => Err(UnknownPolicy {
+                expected: "`always`, `once` or `if_present`",
+                got: text.to_string(),
+            }),
         }
     }
 }
@@ -75,9 +78,14 @@ pub(crate) fn read<'a>(
             continue;
         }
         let value = entry.value();
-        let unknown =
-            |expected| BindingError::UnknownValue { key: key.to_string(), expected, got: value.to_string() };
-        let twice = || BindingError::DuplicateKey { key: key.to_string() };
+        let unknown = |expected| BindingError::UnknownValue {
+            key: key.to_string(),
+            expected,
+            got: value.to_string(),
+        };
+        let twice = || BindingError::DuplicateKey {
+            key: key.to_string(),
+        };
         if key == USES_KEY {
             if value != BindingUses::Any.as_str() {
                 return Err(unknown("`any`"));
@@ -96,7 +104,9 @@ pub(crate) fn read<'a>(
                 return Err(twice());
             }
         } else {
-            return Err(BindingError::UnknownKey { key: key.to_string() });
+            return Err(BindingError::UnknownKey {
+                key: key.to_string(),
+            });
         }
     }
     Ok(policies)
@@ -110,7 +120,10 @@ pub(crate) fn write<'a>(
 ) {
     entries.retain(|entry| !entry.key().starts_with(KEY_PREFIX));
     let mut add = |key: String, value: &str| {
-        entries.push(StringStringEntryProto { key: Some(key), value: Some(value.to_string()) });
+        entries.push(StringStringEntryProto {
+            key: Some(key),
+            value: Some(value.to_string()),
+        });
     };
     if uses == BindingUses::Any {
         add(USES_KEY.to_string(), uses.as_str());

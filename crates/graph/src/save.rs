@@ -13,7 +13,8 @@ use refeed_proto::encoded_value_proto::Layout;
 use refeed_proto::paged_cache_block_proto::{KeyPayload, ValuePayload};
 use refeed_proto::tensor_proto::DataLocation;
 use refeed_proto::{
-    Bytes, EncodedValueProto, GraphProto, Message, ModelProto, NodeProto, StringStringEntryProto, TensorProto,
+    Bytes, EncodedValueProto, GraphProto, Message, ModelProto, NodeProto, StringStringEntryProto,
+    TensorProto,
 };
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -39,7 +40,10 @@ impl Model {
         }
         let got = self.proto().encoded_len();
         if got > MESSAGE_LIMIT {
-            return Err(ModelError::TooLarge { limit: MESSAGE_LIMIT, got });
+            return Err(ModelError::TooLarge {
+                limit: MESSAGE_LIMIT,
+                got,
+            });
         }
         Ok(Bytes::from(self.proto().encode_to_vec()))
     }
@@ -55,21 +59,31 @@ impl Model {
         if !has_external && !split {
             return write_whole(path, &self.proto().encode_to_vec());
         }
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "the file name is not UTF-8 text");
-            ModelError::Write {
-                path: path.to_string_lossy().into_owned(),
-                action: "naming the data file",
-                source,
-            }
-        })?;
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or_else(|| {
+                let source = io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "the file name is not UTF-8 text",
+                );
+                ModelError::Write {
+                    path: path.to_string_lossy().into_owned(),
+                    action: "naming the data file",
+                    source,
+                }
+            })?;
         let location = format!("{name}.data");
         let data_path = path.with_file_name(&location);
         let mut proto = self.proto().clone();
         let mut data = DataFile::create(&data_path, location, self.external())?;
         let mut result = Ok(());
         visit_tensors(&mut proto, &mut |tensor| {
-            let large = split && tensor.raw_data.as_ref().is_some_and(|raw| raw.len() >= INLINE);
+            let large = split
+                && tensor
+                    .raw_data
+                    .as_ref()
+                    .is_some_and(|raw| raw.len() >= INLINE);
             if result.is_ok() && (tensor.is_external() || large) {
                 result = data.move_out(tensor);
             }
@@ -77,14 +91,25 @@ impl Model {
         result?;
         let got = proto.encoded_len();
         if got > MESSAGE_LIMIT {
-            return Err(ModelError::TooLarge { limit: MESSAGE_LIMIT, got });
+            return Err(ModelError::TooLarge {
+                limit: MESSAGE_LIMIT,
+                got,
+            });
         }
         // An encoded value in another file would be lost; nothing reads those yet.
-        if let Some(value) =
-            proto.graph.iter().flat_map(|graph| &graph.encoded_initializer).find(|v| is_external(v))
+        if let Some(value) = proto
+            .graph
+            .iter()
+            .flat_map(|graph| &graph.encoded_initializer)
+            .find(|v| is_external(v))
         {
-            let fault = "stored in another file; only tensors are copied when a model is saved".to_string();
-            return Err(ModelError::Value { what: "encoded value", name: value.name().to_string(), fault });
+            let fault =
+                "stored in another file; only tensors are copied when a model is saved".to_string();
+            return Err(ModelError::Value {
+                what: "encoded value",
+                name: value.name().to_string(),
+                fault,
+            });
         }
         data.file.finish()?;
         write_whole(path, &proto.encode_to_vec())
@@ -97,8 +122,11 @@ fn is_external(value: &EncodedValueProto) -> bool {
 
 /// Name of the first value that is stored in another file.
 fn first_external(model: &ModelProto) -> Option<String> {
-    let mut stack: Vec<&[NodeProto]> =
-        model.functions.iter().map(|function| function.node.as_slice()).collect();
+    let mut stack: Vec<&[NodeProto]> = model
+        .functions
+        .iter()
+        .map(|function| function.node.as_slice())
+        .collect();
     let mut graphs: Vec<&GraphProto> = model.graph.iter().collect();
     let found = |tensor: &TensorProto| tensor.is_external().then(|| tensor.name().to_string());
     loop {
@@ -110,13 +138,21 @@ fn first_external(model: &ModelProto) -> Option<String> {
             if let Some(name) = graph.initializer.iter().chain(sparse).find_map(found) {
                 return Some(name);
             }
-            if let Some(value) = graph.encoded_initializer.iter().find(|value| is_external(value)) {
+            if let Some(value) = graph
+                .encoded_initializer
+                .iter()
+                .find(|value| is_external(value))
+            {
                 return Some(value.name().to_string());
             }
             stack.push(&graph.node);
         } else if let Some(nodes) = stack.pop() {
             for attribute in nodes.iter().flat_map(|node| &node.attribute) {
-                let sparse = attribute.sparse_tensor.as_deref().into_iter().chain(&attribute.sparse_tensors);
+                let sparse = attribute
+                    .sparse_tensor
+                    .as_deref()
+                    .into_iter()
+                    .chain(&attribute.sparse_tensors);
                 let sparse = sparse.flat_map(|sparse| sparse.values.iter().chain(&sparse.indices));
                 let dense = attribute.t.as_deref().into_iter().chain(&attribute.tensors);
                 if let Some(name) = dense.chain(sparse).find_map(found) {
@@ -133,16 +169,30 @@ fn first_external(model: &ModelProto) -> Option<String> {
 /// Calls `visit` for every tensor that may hold weights: initializers, attributes, parameters of encoded values.
 fn visit_tensors(model: &mut ModelProto, visit: &mut dyn FnMut(&mut TensorProto)) {
     let mut graphs: Vec<&mut GraphProto> = model.graph.iter_mut().collect();
-    let mut lists: Vec<&mut Vec<NodeProto>> =
-        model.functions.iter_mut().map(|function| &mut function.node).collect();
+    let mut lists: Vec<&mut Vec<NodeProto>> = model
+        .functions
+        .iter_mut()
+        .map(|function| &mut function.node)
+        .collect();
     loop {
         if let Some(graph) = graphs.pop() {
             graph.initializer.iter_mut().for_each(&mut *visit);
             for sparse in &mut graph.sparse_initializer {
-                sparse.values.iter_mut().chain(&mut sparse.indices).for_each(&mut *visit);
+                sparse
+                    .values
+                    .iter_mut()
+                    .chain(&mut sparse.indices)
+                    .for_each(&mut *visit);
             }
-            graph.encoded_initializer.iter_mut().for_each(|value| visit_encoded(value, visit));
-            for block in graph.paged_cache_initializer.iter_mut().flat_map(|cache| &mut cache.blocks) {
+            graph
+                .encoded_initializer
+                .iter_mut()
+                .for_each(|value| visit_encoded(value, visit));
+            for block in graph
+                .paged_cache_initializer
+                .iter_mut()
+                .flat_map(|cache| &mut cache.blocks)
+            {
                 match &mut block.key_payload {
                     Some(KeyPayload::Key(tensor)) => visit(tensor),
                     Some(KeyPayload::EncodedKey(value)) => visit_encoded(value, visit),
@@ -157,13 +207,27 @@ fn visit_tensors(model: &mut ModelProto, visit: &mut dyn FnMut(&mut TensorProto)
             lists.push(&mut graph.node);
         } else if let Some(nodes) = lists.pop() {
             for attribute in nodes.iter_mut().flat_map(|node| &mut node.attribute) {
-                attribute.t.as_deref_mut().into_iter().chain(&mut attribute.tensors).for_each(&mut *visit);
-                let sparse =
-                    attribute.sparse_tensor.as_deref_mut().into_iter().chain(&mut attribute.sparse_tensors);
+                attribute
+                    .t
+                    .as_deref_mut()
+                    .into_iter()
+                    .chain(&mut attribute.tensors)
+                    .for_each(&mut *visit);
+                let sparse = attribute
+                    .sparse_tensor
+                    .as_deref_mut()
+                    .into_iter()
+                    .chain(&mut attribute.sparse_tensors);
                 sparse
                     .flat_map(|sparse| sparse.values.iter_mut().chain(&mut sparse.indices))
                     .for_each(&mut *visit);
-                graphs.extend(attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs));
+                graphs.extend(
+                    attribute
+                        .g
+                        .as_deref_mut()
+                        .into_iter()
+                        .chain(&mut attribute.graphs),
+                );
             }
         } else {
             return;
@@ -173,7 +237,11 @@ fn visit_tensors(model: &mut ModelProto, visit: &mut dyn FnMut(&mut TensorProto)
 
 fn visit_encoded(value: &mut EncodedValueProto, visit: &mut dyn FnMut(&mut TensorProto)) {
     if let Some(Layout::Affine(affine)) = &mut value.layout {
-        affine.scale.iter_mut().chain(&mut affine.zero_point).for_each(visit);
+        affine
+            .scale
+            .iter_mut()
+            .chain(&mut affine.zero_point)
+            .for_each(visit);
     }
 }
 
@@ -189,8 +257,18 @@ struct DataFile<'a> {
 }
 
 impl<'a> DataFile<'a> {
-    fn create(path: &Path, location: String, external: &'a ExternalData) -> Result<DataFile<'a>, ModelError> {
-        Ok(DataFile { file: NewFile::create(path)?, location, external, end: 0, written: HashMap::new() })
+    fn create(
+        path: &Path,
+        location: String,
+        external: &'a ExternalData,
+    ) -> Result<DataFile<'a>, ModelError> {
+        Ok(DataFile {
+            file: NewFile::create(path)?,
+            location,
+            external,
+            end: 0,
+            written: HashMap::new(),
+        })
     }
 
     /// Writes a tensor's elements and leaves a reference to them in its place.
@@ -243,40 +321,66 @@ impl NewFile {
     fn create(path: &Path) -> Result<NewFile, ModelError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let failed =
-            |action, source| ModelError::Write { path: path.to_string_lossy().into_owned(), action, source };
+        let failed = |action, source| ModelError::Write {
+            path: path.to_string_lossy().into_owned(),
+            action,
+            source,
+        };
         if name.is_empty() {
-            return Err(failed("naming the file", io::Error::from(io::ErrorKind::InvalidInput)));
+            return Err(failed(
+                "naming the file",
+                io::Error::from(io::ErrorKind::InvalidInput),
+            ));
         }
         // A name that exists belongs to somebody else, perhaps to an earlier process of the same number.
         for _ in 0..100 {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let temporary = path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            let temporary =
+                path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&temporary)
+            {
                 Ok(file) => {
                     let file = Some(BufWriter::with_capacity(1 << 20, file));
-                    return Ok(NewFile { path: path.to_path_buf(), temporary, file });
+                    return Ok(NewFile {
+                        path: path.to_path_buf(),
+                        temporary,
+                        file,
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("creating a temporary file beside it", error)),
             }
         }
-        Err(failed("creating a temporary file beside it", io::Error::from(io::ErrorKind::AlreadyExists)))
+        Err(failed(
+            "creating a temporary file beside it",
+            io::Error::from(io::ErrorKind::AlreadyExists),
+        ))
     }
 
     fn failed(&self, action: &'static str, source: io::Error) -> ModelError {
-        ModelError::Write { path: self.path.to_string_lossy().into_owned(), action, source }
+        ModelError::Write {
+            path: self.path.to_string_lossy().into_owned(),
+            action,
+            source,
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
         let done = file.write_all(bytes);
         done.map_err(|error| self.failed("writing", error))
     }
 
     /// Flushes to the disk, renames, and makes the new name durable.
     fn finish(&mut self) -> Result<(), ModelError> {
-        let Some(file) = self.file.take() else { return Ok(()) };
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
         let result = file
             .into_inner()
             .map_err(|error| error.into_error())

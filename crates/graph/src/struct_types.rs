@@ -26,7 +26,9 @@ impl<'a> StructTypes<'a> {
                 return Err(format!("entry {index}: expected a nonzero type_id, got 0"));
             }
             if matches!(entry.kind, None | Some(Kind::TypeRef(_))) {
-                return Err(format!("entry {index}: expected an array, a structure or a bit packing"));
+                return Err(format!(
+                    "entry {index}: expected an array, a structure or a bit packing"
+                ));
             }
             if by_id.insert(id, entry).is_some() {
                 return Err(format!("type_id {id} is given more than once"));
@@ -108,12 +110,17 @@ fn check_parts(entry: &StructTypeProto) -> Result<(), String> {
         }
         Some(Kind::BitPacking(packing)) => {
             if packing.component.is_empty() || packing.dimension() == 0 {
-                return Err("a bit packing needs at least one component and a dimension".to_string());
+                return Err(
+                    "a bit packing needs at least one component and a dimension".to_string()
+                );
             }
             let mut names = HashSet::new();
             for component in &packing.component {
                 if component.name().is_empty() || !names.insert(component.name()) {
-                    return Err(format!("component `{}`: expected a unique name", shown(component.name())));
+                    return Err(format!(
+                        "component `{}`: expected a unique name",
+                        shown(component.name())
+                    ));
                 }
                 if !(1..=64).contains(&component.bit_width()) {
                     return Err(format!(
@@ -131,10 +138,16 @@ fn check_parts(entry: &StructTypeProto) -> Result<(), String> {
             let mut names = HashSet::new();
             for field in &structure.field {
                 if field.name().is_empty() || !names.insert(field.name()) {
-                    return Err(format!("field `{}`: expected a unique name", shown(field.name())));
+                    return Err(format!(
+                        "field `{}`: expected a unique name",
+                        shown(field.name())
+                    ));
                 }
                 if field.content.is_none() {
-                    return Err(format!("field `{}` has neither a type nor a constant", shown(field.name())));
+                    return Err(format!(
+                        "field `{}` has neither a type nor a constant",
+                        shown(field.name())
+                    ));
                 }
             }
         }
@@ -154,10 +167,15 @@ fn references(declared: &StructTypeProto) -> Vec<u64> {
                 Some(Kind::TypeRef(id)) => found.push(*id),
                 Some(Kind::Array(array)) => types.extend(array.element_type.as_deref()),
                 Some(Kind::Structure(structure)) => {
-                    types.extend(structure.field.iter().filter_map(|field| match &field.content {
-                        Some(Content::Type(ty)) => Some(ty),
-                        _ => None,
-                    }));
+                    types.extend(
+                        structure
+                            .field
+                            .iter()
+                            .filter_map(|field| match &field.content {
+                                Some(Content::Type(ty)) => Some(ty),
+                                _ => None,
+                            }),
+                    );
                 }
                 Some(Kind::BitPacking(_)) | None => {}
             }

@@ -21,26 +21,51 @@ pub(crate) fn tensor_type(element: i32, dims: &str) -> TypeProto {
             Err(_) if text == "?" => None,
             Err(_) => Some(dimension::Value::DimParam(text.to_string())),
         };
-        Dimension { value, denotation: None }
+        Dimension {
+            value,
+            denotation: None,
+        }
     };
-    let shape = TensorShapeProto { dim: dims.split_whitespace().map(dim).collect() };
-    of_value(Value::TensorType(type_proto::Tensor { elem_type: Some(element), shape: Some(shape) }))
+    let shape = TensorShapeProto {
+        dim: dims.split_whitespace().map(dim).collect(),
+    };
+    of_value(Value::TensorType(type_proto::Tensor {
+        elem_type: Some(element),
+        shape: Some(shape),
+    }))
 }
 
 pub(crate) fn of_value(value: Value) -> TypeProto {
-    TypeProto { denotation: None, value: Some(value) }
+    TypeProto {
+        denotation: None,
+        value: Some(value),
+    }
 }
 
 pub(crate) fn sequence(element: TypeProto) -> TypeProto {
-    of_value(Value::SequenceType(Box::new(type_proto::Sequence { elem_type: Some(Box::new(element)) })))
+    of_value(Value::SequenceType(Box::new(type_proto::Sequence {
+        elem_type: Some(Box::new(element)),
+    })))
 }
 
 pub(crate) fn value(name: &str, ty: TypeProto) -> ValueInfoProto {
-    ValueInfoProto { name: Some(name.to_string()), r#type: Some(ty), ..ValueInfoProto::default() }
+    ValueInfoProto {
+        name: Some(name.to_string()),
+        r#type: Some(ty),
+        ..ValueInfoProto::default()
+    }
 }
 
 fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(|word| if word == "_" { String::new() } else { word.to_string() }).collect()
+    text.split_whitespace()
+        .map(|word| {
+            if word == "_" {
+                String::new()
+            } else {
+                word.to_string()
+            }
+        })
+        .collect()
 }
 
 /// A node of `ai.onnx`; names are separated by blanks, `_` is an absent one.
@@ -55,23 +80,39 @@ pub(crate) fn node(op_type: &str, inputs: &str, outputs: &str) -> NodeProto {
 
 /// A node of another domain.
 pub(crate) fn call(domain: &str, op_type: &str, inputs: &str, outputs: &str) -> NodeProto {
-    NodeProto { domain: Some(domain.to_string()), ..node(op_type, inputs, outputs) }
+    NodeProto {
+        domain: Some(domain.to_string()),
+        ..node(op_type, inputs, outputs)
+    }
 }
 
 pub(crate) fn attribute(name: &str, kind: AttributeType) -> AttributeProto {
-    AttributeProto { name: Some(name.to_string()), r#type: Some(kind as i32), ..AttributeProto::default() }
+    AttributeProto {
+        name: Some(name.to_string()),
+        r#type: Some(kind as i32),
+        ..AttributeProto::default()
+    }
 }
 
 pub(crate) fn int(name: &str, value: i64) -> AttributeProto {
-    AttributeProto { i: Some(value), ..attribute(name, AttributeType::Int) }
+    AttributeProto {
+        i: Some(value),
+        ..attribute(name, AttributeType::Int)
+    }
 }
 
 pub(crate) fn reference(name: &str, kind: AttributeType, to: &str) -> AttributeProto {
-    AttributeProto { ref_attr_name: Some(to.to_string()), ..attribute(name, kind) }
+    AttributeProto {
+        ref_attr_name: Some(to.to_string()),
+        ..attribute(name, kind)
+    }
 }
 
 pub(crate) fn graph_attribute(name: &str, graph: GraphProto) -> AttributeProto {
-    AttributeProto { g: Some(Box::new(graph)), ..attribute(name, AttributeType::Graph) }
+    AttributeProto {
+        g: Some(Box::new(graph)),
+        ..attribute(name, AttributeType::Graph)
+    }
 }
 
 pub(crate) trait With: Sized {
@@ -87,8 +128,12 @@ impl With for NodeProto {
 
 /// A graph whose inputs and outputs are FLOAT tensors of two symbolic axes.
 pub(crate) fn graph(inputs: &str, nodes: Vec<NodeProto>, outputs: &str) -> GraphProto {
-    let declare =
-        |names: &str| names.split_whitespace().map(|n| value(n, tensor_type(FLOAT, "rows 3"))).collect();
+    let declare = |names: &str| {
+        names
+            .split_whitespace()
+            .map(|n| value(n, tensor_type(FLOAT, "rows 3")))
+            .collect()
+    };
     GraphProto {
         name: Some("tested".to_string()),
         node: nodes,
@@ -99,7 +144,11 @@ pub(crate) fn graph(inputs: &str, nodes: Vec<NodeProto>, outputs: &str) -> Graph
 }
 
 /// An `If` with two branches over the condition `cond`.
-pub(crate) fn branches(then_branch: GraphProto, else_branch: GraphProto, outputs: &str) -> NodeProto {
+pub(crate) fn branches(
+    then_branch: GraphProto,
+    else_branch: GraphProto,
+    outputs: &str,
+) -> NodeProto {
     node("If", "cond", outputs)
         .with(graph_attribute("then_branch", then_branch))
         .with(graph_attribute("else_branch", else_branch))
@@ -107,7 +156,10 @@ pub(crate) fn branches(then_branch: GraphProto, else_branch: GraphProto, outputs
 
 /// A FLOAT tensor with raw data.
 pub(crate) fn floats(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
-    let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let raw: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
     TensorProto {
         name: Some(name.to_string()),
         data_type: Some(FLOAT),
@@ -118,7 +170,10 @@ pub(crate) fn floats(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
 }
 
 pub(crate) fn opset(domain: &str, version: i64) -> OperatorSetIdProto {
-    OperatorSetIdProto { domain: Some(domain.to_string()), version: Some(version) }
+    OperatorSetIdProto {
+        domain: Some(domain.to_string()),
+        version: Some(version),
+    }
 }
 
 /// A model of opset 18, with the domain `mine` for functions.
@@ -131,7 +186,12 @@ pub(crate) fn model(graph: GraphProto) -> ModelProto {
     }
 }
 
-pub(crate) fn function(name: &str, inputs: &str, nodes: Vec<NodeProto>, outputs: &str) -> FunctionProto {
+pub(crate) fn function(
+    name: &str,
+    inputs: &str,
+    nodes: Vec<NodeProto>,
+    outputs: &str,
+) -> FunctionProto {
     FunctionProto {
         domain: Some("mine".to_string()),
         name: Some(name.to_string()),
@@ -153,7 +213,11 @@ pub(crate) fn binding(input: &str, output: &str) -> PersistentBindingProto {
 
 /// `past + delta = present`, bound.
 pub(crate) fn accumulate() -> ModelProto {
-    let mut graph = graph("past delta", vec![node("Add", "past delta", "present")], "present");
+    let mut graph = graph(
+        "past delta",
+        vec![node("Add", "past delta", "present")],
+        "present",
+    );
     graph.persistent_bindings.push(binding("past", "present"));
     model(graph)
 }

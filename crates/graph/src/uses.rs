@@ -34,8 +34,14 @@ pub(crate) fn nested(attribute: &AttributeProto) -> impl DoubleEndedIterator<Ite
 /// Names that a graph defines in its own scope, in no particular order and possibly repeated.
 pub(crate) fn definitions(graph: &GraphProto) -> impl Iterator<Item = &str> {
     let inputs = graph.input.iter().map(|input| input.name());
-    let outputs = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
-    inputs.chain(initializer_names(graph)).chain(outputs).filter(|name| !name.is_empty())
+    let outputs = graph
+        .node
+        .iter()
+        .flat_map(|node| node.output.iter().map(String::as_str));
+    inputs
+        .chain(initializer_names(graph))
+        .chain(outputs)
+        .filter(|name| !name.is_empty())
 }
 
 /// Names of the initializers of every kind.
@@ -46,7 +52,10 @@ pub(crate) fn initializer_names(graph: &GraphProto) -> impl Iterator<Item = &str
         .iter()
         .map(|tensor| tensor.values.as_ref().map_or("", |values| values.name()));
     let encoded = graph.encoded_initializer.iter().map(|value| value.name());
-    let paged = graph.paged_cache_initializer.iter().map(|cache| cache.name());
+    let paged = graph
+        .paged_cache_initializer
+        .iter()
+        .map(|cache| cache.name());
     dense.chain(sparse).chain(encoded).chain(paged)
 }
 
@@ -62,7 +71,11 @@ pub fn count_uses(graph: &GraphProto, names: &[&str]) -> Vec<InputUses> {
     if names.is_empty() {
         return uses;
     }
-    let index: HashMap<&str, usize> = names.iter().enumerate().map(|(i, &name)| (name, i)).collect();
+    let index: HashMap<&str, usize> = names
+        .iter()
+        .enumerate()
+        .map(|(i, &name)| (name, i))
+        .collect();
     let mut hidden = vec![0usize; names.len()];
     let mut stack = vec![Step::Enter(graph, String::new())];
     let mut root = true;
@@ -79,7 +92,9 @@ pub fn count_uses(graph: &GraphProto, names: &[&str]) -> Vec<InputUses> {
         // The root defines the names that are counted, so it hides nothing.
         let mut own: Vec<usize> = Vec::new();
         if !std::mem::replace(&mut root, false) {
-            own = definitions(graph).filter_map(|name| index.get(name).copied()).collect();
+            own = definitions(graph)
+                .filter_map(|name| index.get(name).copied())
+                .collect();
             own.sort_unstable();
             own.dedup();
         }
@@ -100,7 +115,9 @@ pub fn count_uses(graph: &GraphProto, names: &[&str]) -> Vec<InputUses> {
         };
         for (position, node) in graph.node.iter().enumerate() {
             for (input, name) in node.input.iter().enumerate() {
-                count(name, &|| format!("{}{} input {input}", at, place::node(position, node)));
+                count(name, &|| {
+                    format!("{}{} input {input}", at, place::node(position, node))
+                });
             }
             for attribute in &node.attribute {
                 for inner in nested(attribute) {
@@ -170,9 +187,15 @@ pub fn captures(node: &NodeProto) -> Vec<&str> {
         for name in definitions(graph) {
             *defined.entry(name).or_default() += 1;
         }
-        let inputs = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str));
+        let inputs = graph
+            .node
+            .iter()
+            .flat_map(|node| node.input.iter().map(String::as_str));
         for name in inputs.chain(graph.output.iter().map(|output| output.name())) {
-            if !name.is_empty() && defined.get(name).is_none_or(|&count| count == 0) && seen.insert(name) {
+            if !name.is_empty()
+                && defined.get(name).is_none_or(|&count| count == 0)
+                && seen.insert(name)
+            {
                 found.push(name);
             }
         }

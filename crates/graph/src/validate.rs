@@ -43,7 +43,10 @@ pub(crate) struct Validated {
 ///
 /// Bindings come first, then the rest, as the ONNX verifier of the format's extensions has it; only the depth of nesting
 /// is checked before, because every other check walks the nested graphs.
-pub(crate) fn validate(model: &ModelProto, external: &ExternalData) -> Result<Validated, ModelError> {
+pub(crate) fn validate(
+    model: &ModelProto,
+    external: &ExternalData,
+) -> Result<Validated, ModelError> {
     let graph = model.graph.as_ref().ok_or(ModelError::NoGraph)?;
     nesting::check(model)?;
     let catalogue = StructTypes::new(model).map_err(ModelError::StructTypes)?;
@@ -53,7 +56,10 @@ pub(crate) fn validate(model: &ModelProto, external: &ExternalData) -> Result<Va
     match model.ir_version {
         None => warnings.push("the model states no IR version".to_string()),
         Some(got) if !(1..=NEWEST_IR_VERSION).contains(&got) => {
-            return Err(ModelError::IrVersion { got, newest: NEWEST_IR_VERSION });
+            return Err(ModelError::IrVersion {
+                got,
+                newest: NEWEST_IR_VERSION,
+            });
         }
         Some(_) => {}
     }
@@ -61,7 +67,11 @@ pub(crate) fn validate(model: &ModelProto, external: &ExternalData) -> Result<Va
     let opsets = Opsets::new("model", &model.opset_import)?;
     let functions = FunctionTable::new(&model.functions)?;
     check_declarations(graph, &catalogue)?;
-    let context = scope::Context { functions: &functions, external, typed_attributes };
+    let context = scope::Context {
+        functions: &functions,
+        external,
+        typed_attributes,
+    };
     scope::check_graph(graph, &opsets, &context)?;
     for function in &model.functions {
         check_function(function, &context)?;
@@ -72,15 +82,25 @@ pub(crate) fn validate(model: &ModelProto, external: &ExternalData) -> Result<Va
 
 /// Root inputs and outputs: named once, with a type that says something.
 fn check_declarations(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<(), ModelError> {
-    for (at, values) in [("graph input", &graph.input), ("graph output", &graph.output)] {
+    for (at, values) in [
+        ("graph input", &graph.input),
+        ("graph output", &graph.output),
+    ] {
         let mut names = HashSet::with_capacity(values.len());
         for value in values {
             let name = || value.name().to_string();
             if value.name().is_empty() {
-                return Err(ModelError::Unnamed { at: "graph".to_string(), what: at });
+                return Err(ModelError::Unnamed {
+                    at: "graph".to_string(),
+                    what: at,
+                });
             }
             if !names.insert(value.name()) {
-                return Err(ModelError::Duplicate { at: "graph".to_string(), what: at, name: name() });
+                return Err(ModelError::Duplicate {
+                    at: "graph".to_string(),
+                    what: at,
+                    name: name(),
+                });
             }
             let Some(ty) = &value.r#type else {
                 return Err(ModelError::Type {
@@ -89,13 +109,20 @@ fn check_declarations(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result
                     fault: "expected a type, got none".to_string(),
                 });
             };
-            check_type(ty, catalogue).map_err(|fault| ModelError::Type { at, name: name(), fault })?;
+            check_type(ty, catalogue).map_err(|fault| ModelError::Type {
+                at,
+                name: name(),
+                fault,
+            })?;
         }
     }
     Ok(())
 }
 
-fn check_function(function: &FunctionProto, context: &scope::Context<'_, '_>) -> Result<(), ModelError> {
+fn check_function(
+    function: &FunctionProto,
+    context: &scope::Context<'_, '_>,
+) -> Result<(), ModelError> {
     let at = || format!("function {}", place::function(function));
     let opsets = Opsets::new(&at(), &function.opset_import)?;
     for (what, names) in [("input", &function.input), ("output", &function.output)] {
@@ -105,18 +132,37 @@ fn check_function(function: &FunctionProto, context: &scope::Context<'_, '_>) ->
                 return Err(ModelError::Unnamed { at: at(), what });
             }
             if !seen.insert(name.as_str()) {
-                return Err(ModelError::Duplicate { at: at(), what, name: name.clone() });
+                return Err(ModelError::Duplicate {
+                    at: at(),
+                    what,
+                    name: name.clone(),
+                });
             }
         }
     }
     let mut declared = HashSet::new();
-    let defaults = function.attribute_proto.iter().map(|attribute| attribute.name());
-    for name in function.attribute.iter().map(String::as_str).chain(defaults) {
+    let defaults = function
+        .attribute_proto
+        .iter()
+        .map(|attribute| attribute.name());
+    for name in function
+        .attribute
+        .iter()
+        .map(String::as_str)
+        .chain(defaults)
+    {
         if name.is_empty() {
-            return Err(ModelError::Unnamed { at: at(), what: "attribute" });
+            return Err(ModelError::Unnamed {
+                at: at(),
+                what: "attribute",
+            });
         }
         if !declared.insert(name) {
-            return Err(ModelError::Duplicate { at: at(), what: "attribute", name: name.to_string() });
+            return Err(ModelError::Duplicate {
+                at: at(),
+                what: "attribute",
+                name: name.to_string(),
+            });
         }
     }
     for attribute in &function.attribute_proto {

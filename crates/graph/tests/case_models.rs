@@ -4,7 +4,8 @@
 
 use refeed_graph::bind::MatchedBy;
 use refeed_graph::{
-    BindError, BindRequest, BindingError, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
+    BindError, BindRequest, BindingError, BindingUses, LoadOptions, Model, ModelError, Publish,
+    bind,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,16 +32,24 @@ const CASES: [(&str, &[usize]); 16] = [
 ];
 
 /// Models in which every bound input is used exactly once.
-const SINGLE_USE: [&str; 5] =
-    ["genai_llama_fp32", "mobius_llama", "mobius_llama_static", "ts15_rnnt", "ts16_convgru"];
+const SINGLE_USE: [&str; 5] = [
+    "genai_llama_fp32",
+    "mobius_llama",
+    "mobius_llama_static",
+    "ts15_rnnt",
+    "ts16_convgru",
+];
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models")
 }
 
 fn load(name: &str) -> Model {
-    Model::load(folder().join(name).join("model.onnx"), &LoadOptions::default())
-        .unwrap_or_else(|error| panic!("{name}: {error}"))
+    Model::load(
+        folder().join(name).join("model.onnx"),
+        &LoadOptions::default(),
+    )
+    .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 struct Case {
@@ -56,12 +65,20 @@ fn cases() -> Vec<Case> {
     for case in manifest["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap().to_string();
         let pairs = case["pairs"].as_array().unwrap().iter();
-        let pairs: Vec<(String, String)> =
-            pairs.map(|pair| (pair[0].as_str().unwrap().into(), pair[1].as_str().unwrap().into())).collect();
+        let pairs: Vec<(String, String)> = pairs
+            .map(|pair| {
+                (
+                    pair[0].as_str().unwrap().into(),
+                    pair[1].as_str().unwrap().into(),
+                )
+            })
+            .collect();
         cases.insert(name, pairs);
     }
     let case = |&(name, uses): &(&'static str, &'static [usize])| {
-        let pairs = cases.remove(name).unwrap_or_else(|| panic!("{name} is not in the manifest"));
+        let pairs = cases
+            .remove(name)
+            .unwrap_or_else(|| panic!("{name} is not in the manifest"));
         Case { name, pairs, uses }
     };
     CASES.iter().map(case).collect()
@@ -84,9 +101,13 @@ fn every_case_binds_with_its_pairs_and_counts_the_uses_as_measured() {
     for case in cases() {
         let model = load(case.name);
         let request = BindRequest::pairs(case.pairs.clone()).with_uses(BindingUses::Any);
-        let (bound, report) = bind(&model, &request).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-        let pairs: Vec<(String, String)> =
-            bound.bindings().iter().map(|b| (b.input.to_string(), b.output.to_string())).collect();
+        let (bound, report) =
+            bind(&model, &request).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let pairs: Vec<(String, String)> = bound
+            .bindings()
+            .iter()
+            .map(|b| (b.input.to_string(), b.output.to_string()))
+            .collect();
         assert_eq!(pairs, case.pairs, "{}", case.name);
         for binding in bound.bindings() {
             assert_eq!(bound.inputs()[binding.input_index].name, binding.input);
@@ -96,7 +117,10 @@ fn every_case_binds_with_its_pairs_and_counts_the_uses_as_measured() {
         uses.sort_unstable();
         assert_eq!(uses, case.uses, "{}\n{report}", case.name);
         assert_eq!(bound.binding_uses(), BindingUses::Any);
-        assert!(model.bindings().is_empty(), "the model that was bound is unchanged");
+        assert!(
+            model.bindings().is_empty(),
+            "the model that was bound is unchanged"
+        );
     }
 }
 
@@ -121,8 +145,15 @@ fn a_bound_model_survives_its_bytes_and_shares_payloads() {
         let model = load(case.name);
         let request = BindRequest::pairs(case.pairs).with_uses(BindingUses::Any);
         let (bound, _) = bind(&model, &request).unwrap();
-        for (a, b) in model.graph().initializer.iter().zip(&bound.graph().initializer) {
-            let at = |tensor: &refeed_proto::TensorProto| tensor.raw_data.as_ref().map(|raw| raw.as_ptr());
+        for (a, b) in model
+            .graph()
+            .initializer
+            .iter()
+            .zip(&bound.graph().initializer)
+        {
+            let at = |tensor: &refeed_proto::TensorProto| {
+                tensor.raw_data.as_ref().map(|raw| raw.as_ptr())
+            };
             assert_eq!(at(a), at(b));
         }
         match bound.to_bytes() {
@@ -132,7 +163,10 @@ fn a_bound_model_survives_its_bytes_and_shares_payloads() {
                 assert_eq!(again.binding_uses(), BindingUses::Any);
             }
             Err(ModelError::HasExternalData { .. }) => {
-                assert!(["genai_llama_fp32", "mobius_llama", "mobius_llama_static"].contains(&case.name));
+                assert!(
+                    ["genai_llama_fp32", "mobius_llama", "mobius_llama_static"]
+                        .contains(&case.name)
+                );
             }
             Err(error) => panic!("{}: {error}", case.name),
         }
@@ -149,15 +183,28 @@ fn a_saved_model_has_the_same_weights_beside_it() {
         let again = Model::load(&path, &LoadOptions::default().with_mmap(false)).unwrap();
         let has_data = folder.path().join(format!("{name}.onnx.data")).exists();
         assert_eq!(has_data, name != "ts15_rnnt");
-        assert_eq!(model.graph().initializer.len(), again.graph().initializer.len());
-        for (a, b) in model.graph().initializer.iter().zip(&again.graph().initializer) {
+        assert_eq!(
+            model.graph().initializer.len(),
+            again.graph().initializer.len()
+        );
+        for (a, b) in model
+            .graph()
+            .initializer
+            .iter()
+            .zip(&again.graph().initializer)
+        {
             let (a, b) = (model.initializer(a).unwrap(), again.initializer(b).unwrap());
-            assert_eq!((a.dtype(), a.shape(), a.as_bytes()), (b.dtype(), b.shape(), b.as_bytes()));
+            assert_eq!(
+                (a.dtype(), a.shape(), a.as_bytes()),
+                (b.dtype(), b.shape(), b.as_bytes())
+            );
             assert!(b.is_aligned());
         }
     }
-    let left: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left.len(), 5, "no temporary file is left: {left:?}");
 }
 
@@ -167,33 +214,59 @@ fn the_known_schemes_find_the_pairs_of_every_case() {
         let request = BindRequest::patterns(["known"]).with_uses(BindingUses::Any);
         let (bound, report) =
             bind(&load(case.name), &request).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let mut pairs: Vec<(String, String)> =
-            bound.bindings().iter().map(|b| (b.input.to_string(), b.output.to_string())).collect();
+        let mut pairs: Vec<(String, String)> = bound
+            .bindings()
+            .iter()
+            .map(|b| (b.input.to_string(), b.output.to_string()))
+            .collect();
         pairs.sort();
         case.pairs.sort();
         assert_eq!(pairs, case.pairs, "{}", case.name);
-        assert!(report.pairs.iter().all(|pair| matches!(pair.by, MatchedBy::Scheme(_))), "{report}");
+        assert!(
+            report
+                .pairs
+                .iter()
+                .all(|pair| matches!(pair.by, MatchedBy::Scheme(_))),
+            "{report}"
+        );
         for pair in &report.pairs {
             let once = pair.input.contains(".encoder.");
-            assert_eq!(pair.publish, if once { Publish::Once } else { Publish::Always }, "{report}");
+            assert_eq!(
+                pair.publish,
+                if once { Publish::Once } else { Publish::Always },
+                "{report}"
+            );
         }
     }
 }
 
 #[test]
 fn a_template_finds_the_pairs_and_names_what_it_leaves() {
-    let request = BindRequest::patterns(["past_key_values.{i}.{side}.{kv} -> present.{i}.{side}.{kv}"])
-        .with_uses(BindingUses::Any);
+    let request =
+        BindRequest::patterns(["past_key_values.{i}.{side}.{kv} -> present.{i}.{side}.{kv}"])
+            .with_uses(BindingUses::Any);
     let (bound, report) = bind(&load("optimum_t5_withpast"), &request).unwrap();
-    assert!(bound.bindings().iter().all(|binding| binding.input.contains(".decoder.")));
+    assert!(
+        bound
+            .bindings()
+            .iter()
+            .all(|binding| binding.input.contains(".decoder."))
+    );
     assert_eq!(bound.bindings().len(), 4);
-    assert_eq!(report.warnings.len(), 4, "the encoder's caches have no output: {report}");
+    assert_eq!(
+        report.warnings.len(),
+        4,
+        "the encoder's caches have no output: {report}"
+    );
 
     let request = request.with_publish("past_key_values.{i}.encoder.{kv}", Publish::Once);
     let (bound, report) = bind(&load("optimum_t5_merged"), &request).unwrap();
     assert_eq!((bound.bindings().len(), report.warnings.len()), (8, 0));
     for binding in bound.bindings() {
         let once = binding.input.contains(".encoder.");
-        assert_eq!(binding.publish, if once { Publish::Once } else { Publish::Always });
+        assert_eq!(
+            binding.publish,
+            if once { Publish::Once } else { Publish::Always }
+        );
     }
 }

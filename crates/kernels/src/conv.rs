@@ -477,3 +477,6 @@ fn direct<T: Real>(compute: &Compute<'_>, problem: &ConvProblem<'_, T>, plan: Pl
             }
         });
 }
+
+#[cfg(test)]
+mod tests;

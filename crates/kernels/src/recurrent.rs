@@ -562,3 +562,6 @@ impl<E: Accumulator> Row<'_, E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,12 +30,12 @@ pub(crate) fn execute(
     plan: &Plan,
     slots: &mut [Option<Tensor>],
     environment: &mut Environment<'_>,
-) -> Result<(), RunError> {
+) -> Result<(), Box<RunError>> {
     let mut outputs: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
     for (index, step) in plan.steps.iter().enumerate() {
-        run(step, index, slots, &mut outputs, environment).map_err(|source| RunError {
-            node: (&step.label).into(),
-            source,
+        run(step, index, slots, &mut outputs, environment).map_err(|source| {
+            let node = (&step.label).into();
+            Box::new(RunError { node, source })
         })?;
         if step.rewrites_cache && environment.meter.is_on() {
             count_rewritten(step, slots, &outputs, environment.meter);

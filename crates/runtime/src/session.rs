@@ -83,10 +83,12 @@ impl Core {
         &self,
         feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
     ) -> Result<SmallVec<[(usize, Tensor); 4]>, StateError> {
-        let placed = feeds.into_iter().map(|(name, tensor)| match self.input_position(name) {
-            Some(position) => Ok((position, tensor)),
-            None => Err(StateError::UnknownInput(name.to_string())),
-        });
+        let placed = feeds
+            .into_iter()
+            .map(|(name, tensor)| match self.input_position(name) {
+                Some(position) => Ok((position, tensor)),
+                None => Err(StateError::UnknownInput(name.to_string())),
+            });
         placed.collect()
     }
 
@@ -175,7 +177,7 @@ impl Workspace {
             meter,
             interrupt: &mut Interrupt::new(poll),
         };
-        execute(&core.plan, &mut self.slots, &mut environment).map_err(Box::new)?;
+        execute(&core.plan, &mut self.slots, &mut environment)?;
         Ok(())
     }
 

@@ -32,10 +32,22 @@ const SCHEMES: &[Scheme] = &[
         name: "encoder_decoder",
         about: "encoder-decoders of optimum; the caches of the encoder's keys and values are published once",
         templates: &[
-            ("past_key_values.{i}.decoder.key -> present.{i}.decoder.key", ALWAYS),
-            ("past_key_values.{i}.decoder.value -> present.{i}.decoder.value", ALWAYS),
-            ("past_key_values.{i}.encoder.key -> present.{i}.encoder.key", Publish::Once),
-            ("past_key_values.{i}.encoder.value -> present.{i}.encoder.value", Publish::Once),
+            (
+                "past_key_values.{i}.decoder.key -> present.{i}.decoder.key",
+                ALWAYS,
+            ),
+            (
+                "past_key_values.{i}.decoder.value -> present.{i}.decoder.value",
+                ALWAYS,
+            ),
+            (
+                "past_key_values.{i}.encoder.key -> present.{i}.encoder.key",
+                Publish::Once,
+            ),
+            (
+                "past_key_values.{i}.encoder.value -> present.{i}.encoder.value",
+                Publish::Once,
+            ),
         ],
     },
     Scheme {
@@ -44,8 +56,14 @@ const SCHEMES: &[Scheme] = &[
         templates: &[
             ("past.{i}.conv -> present.{i}.conv", ALWAYS),
             ("past.{i}.recurrent -> present.{i}.recurrent", ALWAYS),
-            ("past_key_values.{i}.conv_state -> present.{i}.conv_state", ALWAYS),
-            ("past_key_values.{i}.recurrent_state -> present.{i}.recurrent_state", ALWAYS),
+            (
+                "past_key_values.{i}.conv_state -> present.{i}.conv_state",
+                ALWAYS,
+            ),
+            (
+                "past_key_values.{i}.recurrent_state -> present.{i}.recurrent_state",
+                ALWAYS,
+            ),
         ],
     },
     Scheme {
@@ -65,7 +83,11 @@ const SCHEMES: &[Scheme] = &[
             ("past_value_self_{i} -> present_value_self_{i}", ALWAYS),
         ],
     },
-    Scheme { name: "silero", about: "voice activity detectors", templates: &[("state -> stateN", ALWAYS)] },
+    Scheme {
+        name: "silero",
+        about: "voice activity detectors",
+        templates: &[("state -> stateN", ALWAYS)],
+    },
     Scheme {
         name: "lstm",
         about: "recurrent networks: h and c, with the usual endings",
@@ -77,8 +99,16 @@ const SCHEMES: &[Scheme] = &[
             ("hidden -> hidden_out", ALWAYS),
         ],
     },
-    Scheme { name: "new", about: "`x` and `new_x`", templates: &[("{x} -> new_{x}", ALWAYS)] },
-    Scheme { name: "in_out", about: "`x_in` and `x_out`", templates: &[("{x}_in -> {x}_out", ALWAYS)] },
+    Scheme {
+        name: "new",
+        about: "`x` and `new_x`",
+        templates: &[("{x} -> new_{x}", ALWAYS)],
+    },
+    Scheme {
+        name: "in_out",
+        about: "`x_in` and `x_out`",
+        templates: &[("{x}_in -> {x}_out", ALWAYS)],
+    },
 ];
 
 /// The table of known schemes. None is used unless it is asked for.

@@ -132,7 +132,9 @@ impl Side {
                     Part::Text(_) => 0,
                     Part::Placeholder(_) => {
                         let piece = name[at..].find('.').unwrap_or(length - at);
-                        next[at + 1..=at + piece].iter().fold(0u8, |sum, &ways| (sum + ways).min(2))
+                        next[at + 1..=at + piece]
+                            .iter()
+                            .fold(0u8, |sum, &ways| (sum + ways).min(2))
                     }
                 };
             }
@@ -151,7 +153,9 @@ impl Side {
                 Part::Text(text) => at += text.len(),
                 Part::Placeholder(_) => {
                     // There is exactly one way on.
-                    let Some(end) = (at + 1..=length).find(|&end| next[end] > 0) else { return Ok(None) };
+                    let Some(end) = (at + 1..=length).find(|&end| next[end] > 0) else {
+                        return Ok(None);
+                    };
                     pieces.push(&name[at..end]);
                     at = end;
                 }
@@ -198,7 +202,11 @@ impl Template {
             return Err(TemplateError::Arrow);
         }
         let (input, output) = (Side::new(input)?, Side::new(output)?);
-        if let Some(name) = input.placeholders().symmetric_difference(&output.placeholders()).next() {
+        if let Some(name) = input
+            .placeholders()
+            .symmetric_difference(&output.placeholders())
+            .next()
+        {
             return Err(TemplateError::OneSided((*name).to_string()));
         }
         Ok(Template { input, output })
@@ -209,7 +217,9 @@ impl Template {
     /// # Errors
     /// When the input fits in more than one way.
     pub fn output_of(&self, input: &str) -> Result<Option<String>, Ambiguous> {
-        let Some(pieces) = self.input.pieces(input)? else { return Ok(None) };
+        let Some(pieces) = self.input.pieces(input)? else {
+            return Ok(None);
+        };
         let names = self.input.parts.iter().filter_map(Part::placeholder);
         let pieces: Vec<(&str, &str)> = names.zip(pieces).collect();
         let mut output = String::new();
@@ -217,7 +227,12 @@ impl Template {
             match part {
                 Part::Text(text) => output.push_str(text),
                 Part::Placeholder(name) => {
-                    output.extend(pieces.iter().filter(|(of, _)| of == name).map(|(_, piece)| *piece));
+                    output.extend(
+                        pieces
+                            .iter()
+                            .filter(|(of, _)| of == name)
+                            .map(|(_, piece)| *piece),
+                    );
                 }
             }
         }

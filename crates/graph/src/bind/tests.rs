@@ -5,22 +5,37 @@ use refeed_proto::StringStringEntryProto;
 
 /// A model whose outputs are made from the inputs of the same position.
 fn mapped(inputs: &str, outputs: &str) -> Model {
-    let nodes =
-        inputs.split_whitespace().zip(outputs.split_whitespace()).map(|(i, o)| node("Neg", i, o)).collect();
-    Model::from_proto(model(graph(inputs, nodes, outputs)), &LoadOptions::default()).unwrap()
+    let nodes = inputs
+        .split_whitespace()
+        .zip(outputs.split_whitespace())
+        .map(|(i, o)| node("Neg", i, o))
+        .collect();
+    Model::from_proto(
+        model(graph(inputs, nodes, outputs)),
+        &LoadOptions::default(),
+    )
+    .unwrap()
 }
 
 fn pairs(model: &Model) -> Vec<(String, String)> {
-    model.bindings().iter().map(|binding| (binding.input.to_string(), binding.output.to_string())).collect()
+    model
+        .bindings()
+        .iter()
+        .map(|binding| (binding.input.to_string(), binding.output.to_string()))
+        .collect()
 }
 
 fn owned(list: &[(&str, &str)]) -> Vec<(String, String)> {
-    list.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect()
+    list.iter()
+        .map(|(a, b)| (a.to_string(), b.to_string()))
+        .collect()
 }
 
 #[track_caller]
 fn refused(model: &Model, request: &BindRequest, parts: &[&str]) {
-    let text = bind(model, request).expect_err("the request must be refused").to_string();
+    let text = bind(model, request)
+        .expect_err("the request must be refused")
+        .to_string();
     for part in parts {
         assert!(text.contains(part), "`{part}` is not in: {text}");
     }
@@ -31,8 +46,14 @@ fn pairs_are_written_into_the_graph() {
     let model = mapped("past delta", "present y");
     let (bound, report) = bind(&model, &BindRequest::pairs([("past", "present")])).unwrap();
     assert_eq!(pairs(&bound), owned(&[("past", "present")]));
-    assert_eq!(bound.graph().persistent_bindings, [binding("past", "present")]);
-    assert_eq!((report.pairs[0].uses.count, report.uses), (1, BindingUses::One));
+    assert_eq!(
+        bound.graph().persistent_bindings,
+        [binding("past", "present")]
+    );
+    assert_eq!(
+        (report.pairs[0].uses.count, report.uses),
+        (1, BindingUses::One)
+    );
     assert!(model.bindings().is_empty());
     let again = Model::from_bytes(bound.to_bytes().unwrap(), &LoadOptions::default()).unwrap();
     assert_eq!(again.bindings(), bound.bindings());
@@ -59,8 +80,11 @@ fn templates_bind_what_fits_on_both_sides() {
     let inputs = "past.0.key past.0.value past.10.key ids past.0.a.b";
     let outputs = "present.0.key present.0.value present.10.key logits other";
     let model = mapped(inputs, outputs);
-    let (bound, report) =
-        bind(&model, &BindRequest::patterns(["past.{i}.{kv} -> present.{i}.{kv}"])).unwrap();
+    let (bound, report) = bind(
+        &model,
+        &BindRequest::patterns(["past.{i}.{kv} -> present.{i}.{kv}"]),
+    )
+    .unwrap();
     let expected = [
         ("past.0.key", "present.0.key"),
         ("past.0.value", "present.0.value"),
@@ -79,15 +103,39 @@ fn templates_bind_what_fits_on_both_sides() {
 #[test]
 fn placeholders_are_words_without_dots() {
     let fits = |template: &str, name: &str| Template::new(template).unwrap().output_of(name);
-    assert_eq!(fits("{x}_in -> {x}_out", "a_b_in"), Ok(Some("a_b_out".to_string())));
-    assert_eq!(fits("{x}_in -> {x}_out", "_in"), Ok(None), "a placeholder is never empty");
-    assert_eq!(fits("{x}_in -> {x}_out", "a.b_in"), Ok(None), "nor does it have a dot");
-    assert_eq!(fits("{a}.{b} -> {b}/{a}", "é.1"), Ok(Some("1/é".to_string())));
-    assert_eq!(fits("{a}_{b} -> {b}_{a}", "x_y"), Ok(Some("y_x".to_string())));
+    assert_eq!(
+        fits("{x}_in -> {x}_out", "a_b_in"),
+        Ok(Some("a_b_out".to_string()))
+    );
+    assert_eq!(
+        fits("{x}_in -> {x}_out", "_in"),
+        Ok(None),
+        "a placeholder is never empty"
+    );
+    assert_eq!(
+        fits("{x}_in -> {x}_out", "a.b_in"),
+        Ok(None),
+        "nor does it have a dot"
+    );
+    assert_eq!(
+        fits("{a}.{b} -> {b}/{a}", "é.1"),
+        Ok(Some("1/é".to_string()))
+    );
+    assert_eq!(
+        fits("{a}_{b} -> {b}_{a}", "x_y"),
+        Ok(Some("y_x".to_string()))
+    );
     assert_eq!(fits("{a}_{b} -> {b}_{a}", "x_y_z"), Err(Ambiguous));
-    assert_eq!(fits("state -> stateN", "state"), Ok(Some("stateN".to_string())));
+    assert_eq!(
+        fits("state -> stateN", "state"),
+        Ok(Some("stateN".to_string()))
+    );
     assert_eq!(fits("state -> stateN", "states"), Ok(None));
-    assert_eq!(fits("{a} -> n{a}", &"x".repeat(5_000)), Ok(None), "no name is that long");
+    assert_eq!(
+        fits("{a} -> n{a}", &"x".repeat(5_000)),
+        Ok(None),
+        "no name is that long"
+    );
 }
 
 #[test]
@@ -117,15 +165,37 @@ fn what_fits_twice_is_refused() {
         &BindRequest::patterns(["{x}_in -> {x}_out", "{x} -> new_{x}"]),
         &["ambiguous: input `a_in`", "`a_out`", "`new_a_in`"],
     );
-    refused(&model, &BindRequest::patterns(["known"]), &["ambiguous", "scheme new", "scheme in_out"]);
-    refused(&model, &BindRequest::pairs([("b", "d"), ("c", "d")]), &["ambiguous: output `d`", "`b`", "`c`"]);
-    refused(&model, &BindRequest::patterns(["{a}_{b} -> new_{a}_{b}", "b -> d", "c -> d"]), &["output `d`"]);
+    refused(
+        &model,
+        &BindRequest::patterns(["known"]),
+        &["ambiguous", "scheme new", "scheme in_out"],
+    );
+    refused(
+        &model,
+        &BindRequest::pairs([("b", "d"), ("c", "d")]),
+        &["ambiguous: output `d`", "`b`", "`c`"],
+    );
+    refused(
+        &model,
+        &BindRequest::patterns(["{a}_{b} -> new_{a}_{b}", "b -> d", "c -> d"]),
+        &["output `d`"],
+    );
     let twice = mapped("x_y_z q", "z_y_x y_z_x");
-    refused(&twice, &BindRequest::patterns(["{a}_{b} -> {b}_{a}"]), &["in more than one way", "`x_y_z`"]);
+    refused(
+        &twice,
+        &BindRequest::patterns(["{a}_{b} -> {b}_{a}"]),
+        &["in more than one way", "`x_y_z`"],
+    );
     // The same pair by two ways is one pair.
-    let request = BindRequest { patterns: vec!["b -> d".to_string()], ..BindRequest::pairs([("b", "d")]) };
+    let request = BindRequest {
+        patterns: vec!["b -> d".to_string()],
+        ..BindRequest::pairs([("b", "d")])
+    };
     let (bound, report) = bind(&model, &request).unwrap();
-    assert_eq!((pairs(&bound), &report.pairs[0].by), (owned(&[("b", "d")]), &MatchedBy::Pair));
+    assert_eq!(
+        (pairs(&bound), &report.pairs[0].by),
+        (owned(&[("b", "d")]), &MatchedBy::Pair)
+    );
 }
 
 #[test]
@@ -133,39 +203,64 @@ fn bindings_of_the_graph_stay() {
     let model = mapped("a b c", "x y z");
     let request = BindRequest::pairs([("a", "x")]).with_publish("a", Publish::Once);
     let (first, _) = bind(&model, &request).unwrap();
-    let (second, report) =
-        bind(&first, &BindRequest::pairs([("c", "z")]).with_uses(BindingUses::Any)).unwrap();
+    let (second, report) = bind(
+        &first,
+        &BindRequest::pairs([("c", "z")]).with_uses(BindingUses::Any),
+    )
+    .unwrap();
     assert_eq!(pairs(&second), owned(&[("a", "x"), ("c", "z")]));
     assert_eq!(second.bindings()[0].publish, Publish::Once);
-    assert_eq!((&report.pairs[0].by, &report.pairs[1].by), (&MatchedBy::Graph, &MatchedBy::Pair));
+    assert_eq!(
+        (&report.pairs[0].by, &report.pairs[1].by),
+        (&MatchedBy::Graph, &MatchedBy::Pair)
+    );
     refused(
         &first,
         &BindRequest::pairs([("a", "y")]),
         &["input `a` would be fed by `x` (the graph) and by `y` (a pair)"],
     );
-    refused(&first, &BindRequest::pairs([("b", "x")]), &["output `x`", "the graph"]);
+    refused(
+        &first,
+        &BindRequest::pairs([("b", "x")]),
+        &["output `x`", "the graph"],
+    );
     // The policy of the graph stays unless another is asked for.
     let (third, _) = bind(&second, &BindRequest::pairs([("b", "y")])).unwrap();
     assert_eq!(third.binding_uses(), BindingUses::Any);
     let (fourth, _) = bind(&third, &BindRequest::default().with_uses(BindingUses::One)).unwrap();
-    assert_eq!((fourth.binding_uses(), fourth.bindings().len()), (BindingUses::One, 3));
+    assert_eq!(
+        (fourth.binding_uses(), fourth.bindings().len()),
+        (BindingUses::One, 3)
+    );
 }
 
 #[test]
 fn the_result_is_verified() {
     let nodes = vec![node("Shape", "past", "s"), node("Neg", "past", "present")];
-    let model = Model::from_proto(model(graph("past", nodes, "present")), &LoadOptions::default()).unwrap();
+    let model = Model::from_proto(
+        model(graph("past", nodes, "present")),
+        &LoadOptions::default(),
+    )
+    .unwrap();
     let request = BindRequest::pairs([("past", "present")]);
     refused(
         &model,
         &request,
-        &["`past` must be used exactly once, got 2 uses", "node 0 (Shape) input 0", "binding_uses"],
+        &[
+            "`past` must be used exactly once, got 2 uses",
+            "node 0 (Shape) input 0",
+            "binding_uses",
+        ],
     );
     let (bound, _) = bind(&model, &request.with_uses(BindingUses::Any)).unwrap();
     assert!(bound.verify().is_ok());
-    let entry = StringStringEntryProto { key: Some("refeed.binding_uses".into()), value: Some("any".into()) };
+    let entry = StringStringEntryProto {
+        key: Some("refeed.binding_uses".into()),
+        value: Some("any".into()),
+    };
     assert_eq!(bound.graph().metadata_props, [entry]);
-    let Err(BindingError::Uses { count: 2, .. }) = bound.check_binding_uses(Some(BindingUses::One)) else {
+    let Err(BindingError::Uses { count: 2, .. }) = bound.check_binding_uses(Some(BindingUses::One))
+    else {
         panic!("a stricter policy in force is held to");
     };
 }
@@ -176,8 +271,13 @@ fn types_of_pairs_must_be_compatible() {
     proto.graph.as_mut().unwrap().output[0] = value("b", tensor_type(INT64, "rows 3"));
     let model = Model::from_proto(proto, &LoadOptions::default()).unwrap();
     match bind(&model, &BindRequest::pairs([("a", "b")])) {
-        Err(BindError::Model(ModelError::Binding(BindingError::Incompatible { fault, .. }))) => {
-            assert!(fault.contains("FLOAT") && fault.contains("INT64"), "{fault}");
+        Err(BindError::Model(ModelError::Binding(BindingError::Incompatible {
+            fault, ..
+        }))) => {
+            assert!(
+                fault.contains("FLOAT") && fault.contains("INT64"),
+                "{fault}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -188,19 +288,45 @@ fn publication_is_one_policy_or_a_map() {
     let model = mapped("c.0.k c.0.v c.1.k", "n.0.k n.0.v n.1.k");
     let request = || BindRequest::patterns(["c.{i}.{kv} -> n.{i}.{kv}"]);
     let policies = |request: &BindRequest| -> Vec<Publish> {
-        bind(&model, request).unwrap().0.bindings().iter().map(|binding| binding.publish).collect()
+        bind(&model, request)
+            .unwrap()
+            .0
+            .bindings()
+            .iter()
+            .map(|binding| binding.publish)
+            .collect()
     };
     use Publish::{Always, IfPresent, Once};
     assert_eq!(policies(&request()), [Always; 3]);
-    assert_eq!(policies(&request().with_publish("c.0.v", Once)), [Always, Once, Always]);
-    assert_eq!(policies(&request().with_publish("c.{i}.k", IfPresent)), [IfPresent, Always, IfPresent]);
+    assert_eq!(
+        policies(&request().with_publish("c.0.v", Once)),
+        [Always, Once, Always]
+    );
+    assert_eq!(
+        policies(&request().with_publish("c.{i}.k", IfPresent)),
+        [IfPresent, Always, IfPresent]
+    );
     let mut all = request().with_publish("c.1.k", Always);
     all.publish.all = Some(Once);
     assert_eq!(policies(&all), [Once, Once, Always]);
-    refused(&model, &request().with_publish("c.9.k", Once), &["`c.9.k` is no bound input", "`c.0.k`"]);
-    refused(&model, &request().with_publish("q.{i}", Once), &["`q.{i}` is no bound input"]);
-    let twice = request().with_publish("c.0.k", Once).with_publish("c.0.{kv}", IfPresent);
-    refused(&model, &twice, &["input `c.0.k` is given more than one policy"]);
+    refused(
+        &model,
+        &request().with_publish("c.9.k", Once),
+        &["`c.9.k` is no bound input", "`c.0.k`"],
+    );
+    refused(
+        &model,
+        &request().with_publish("q.{i}", Once),
+        &["`q.{i}` is no bound input"],
+    );
+    let twice = request()
+        .with_publish("c.0.k", Once)
+        .with_publish("c.0.{kv}", IfPresent);
+    refused(
+        &model,
+        &twice,
+        &["input `c.0.k` is given more than one policy"],
+    );
     let (bound, _) = bind(&model, &request().with_publish("c.0.v", Once)).unwrap();
     let again = Model::from_bytes(bound.to_bytes().unwrap(), &LoadOptions::default()).unwrap();
     assert_eq!(again.bindings()[1].publish, Once);
@@ -212,11 +338,26 @@ fn schemes_are_asked_for_by_name() {
     let (bound, _) = bind(&model, &BindRequest::patterns(["silero"])).unwrap();
     assert_eq!(pairs(&bound), owned(&[("state", "stateN")]));
     let (bound, report) = bind(&model, &BindRequest::patterns(["known"])).unwrap();
-    assert_eq!(pairs(&bound), owned(&[("state", "stateN"), ("x_in", "x_out")]));
+    assert_eq!(
+        pairs(&bound),
+        owned(&[("state", "stateN"), ("x_in", "x_out")])
+    );
     assert_eq!(report.pairs[1].by, MatchedBy::Scheme("in_out"));
-    refused(&model, &BindRequest::patterns(["lstm"]), &["scheme lstm matches no pair"]);
-    refused(&mapped("a", "b"), &BindRequest::patterns(["known"]), &["known schemes matches no pair"]);
-    refused(&model, &BindRequest::patterns(["optimus"]), &["unknown naming scheme `optimus`", "silero"]);
+    refused(
+        &model,
+        &BindRequest::patterns(["lstm"]),
+        &["scheme lstm matches no pair"],
+    );
+    refused(
+        &mapped("a", "b"),
+        &BindRequest::patterns(["known"]),
+        &["known schemes matches no pair"],
+    );
+    refused(
+        &model,
+        &BindRequest::patterns(["optimus"]),
+        &["unknown naming scheme `optimus`", "silero"],
+    );
 }
 
 #[test]
@@ -231,13 +372,22 @@ fn every_scheme_is_a_template_that_says_whose_it_is() {
 
 #[test]
 fn the_report_is_a_table() {
-    let (_, report) =
-        bind(&mapped("past delta", "present y"), &BindRequest::pairs([("past", "present")])).unwrap();
+    let (_, report) = bind(
+        &mapped("past delta", "present y"),
+        &BindRequest::pairs([("past", "present")]),
+    )
+    .unwrap();
     let text = report.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert_eq!(lines[0].split_whitespace().next(), Some("input"));
-    assert_eq!(lines[1].split_whitespace().take(2).collect::<Vec<_>>(), ["past", "present"]);
-    assert!(lines[1].contains("[rows, 3]") && lines[1].ends_with("a pair"), "{text}");
+    assert_eq!(
+        lines[1].split_whitespace().take(2).collect::<Vec<_>>(),
+        ["past", "present"]
+    );
+    assert!(
+        lines[1].contains("[rows, 3]") && lines[1].ends_with("a pair"),
+        "{text}"
+    );
     assert_eq!(lines[2], "binding uses: one");
 }

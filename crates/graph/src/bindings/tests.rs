@@ -28,9 +28,14 @@ fn s001_the_graph_declares_feedback_under_its_own_tag() {
     let model = accumulate();
     let bindings = verdict(&model).unwrap();
     assert_eq!(bindings.uses, BindingUses::One);
-    let [binding] = bindings.list.as_slice() else { panic!("one binding") };
+    let [binding] = bindings.list.as_slice() else {
+        panic!("one binding")
+    };
     assert_eq!((&*binding.input, &*binding.output), ("past", "present"));
-    assert_eq!((binding.input_index, binding.output_index, binding.publish), (0, 0, Publish::Always));
+    assert_eq!(
+        (binding.input_index, binding.output_index, binding.publish),
+        (0, 0, Publish::Always)
+    );
     let wire = model.encode_to_vec();
     assert!(wire.windows(2).any(|tag| tag == [0xCA, 0x3E]));
 }
@@ -39,8 +44,14 @@ fn s001_the_graph_declares_feedback_under_its_own_tag() {
 fn s002_types_come_from_the_declarations_of_the_graph() {
     assert!(verdict(&bound(tensor_type(FLOAT, "2 3"), tensor_type(FLOAT, "2 3"))).is_ok());
     let text = refused(&bound(tensor_type(FLOAT, "2 3"), tensor_type(FLOAT, "2 5")));
-    assert!(text.contains("FLOAT[2, 3] against FLOAT[2, 5]: axis 1 is 3 and 5"), "{text}");
-    assert!(text.contains("compatible tensor/struct/sequence types and declared dimensions"), "{text}");
+    assert!(
+        text.contains("FLOAT[2, 3] against FLOAT[2, 5]: axis 1 is 3 and 5"),
+        "{text}"
+    );
+    assert!(
+        text.contains("compatible tensor/struct/sequence types and declared dimensions"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -70,19 +81,28 @@ fn s058_s059_names_are_literal() {
     }
     // The part before the dot is another input, never the whole of this one.
     let mut model = accumulate();
-    model.graph.as_mut().unwrap().persistent_bindings[0].input_name = Some("past.cache".to_string());
+    model.graph.as_mut().unwrap().persistent_bindings[0].input_name =
+        Some("past.cache".to_string());
     assert!(refused(&model).contains("exact"));
 }
 
 #[test]
 fn s060_s089_unknown_empty_and_untyped_names_are_refused() {
     for (input, output, why) in [
-        ("nothing", "present", "input `nothing`, which is not declared"),
+        (
+            "nothing",
+            "present",
+            "input `nothing`, which is not declared",
+        ),
         ("past", "nothing", "output `nothing`, which is not declared"),
         ("", "present", "input ``, which is empty"),
         ("past", "", "output ``, which is empty"),
         // An output is no input, an input no output.
-        ("present", "present", "input `present`, which is not declared"),
+        (
+            "present",
+            "present",
+            "input `present`, which is not declared",
+        ),
         ("past", "past", "output `past`, which is not declared"),
         ("Past", "present", "input `Past`, which is not declared"),
     ] {
@@ -105,13 +125,33 @@ fn s089_element_types_ranks_and_concrete_dimensions_must_agree() {
         (tensor_type(FLOAT, "a 3"), tensor_type(FLOAT, "4 ?"), true),
         (tensor_type(FLOAT, ""), tensor_type(FLOAT, ""), true),
         (tensor_type(FLOAT, "a 3"), tensor_type(INT64, "a 3"), false),
-        (tensor_type(FLOAT, "a 3"), tensor_type(FLOAT, "a 3 1"), false),
+        (
+            tensor_type(FLOAT, "a 3"),
+            tensor_type(FLOAT, "a 3 1"),
+            false,
+        ),
         (tensor_type(FLOAT, "a 3"), tensor_type(FLOAT, "a 0"), false),
-        (tensor_type(FLOAT, "a -1"), tensor_type(FLOAT, "a -1"), false),
+        (
+            tensor_type(FLOAT, "a -1"),
+            tensor_type(FLOAT, "a -1"),
+            false,
+        ),
         (tensor_type(FLOAT, "a ?"), tensor_type(FLOAT, "-2 ?"), false),
-        (tensor_type(FLOAT, "2"), sequence(tensor_type(FLOAT, "2")), false),
-        (sequence(tensor_type(FLOAT, "2")), sequence(tensor_type(FLOAT, "n")), true),
-        (sequence(tensor_type(FLOAT, "2")), sequence(tensor_type(FLOAT, "3")), false),
+        (
+            tensor_type(FLOAT, "2"),
+            sequence(tensor_type(FLOAT, "2")),
+            false,
+        ),
+        (
+            sequence(tensor_type(FLOAT, "2")),
+            sequence(tensor_type(FLOAT, "n")),
+            true,
+        ),
+        (
+            sequence(tensor_type(FLOAT, "2")),
+            sequence(tensor_type(FLOAT, "3")),
+            false,
+        ),
     ] {
         let got = verdict(&bound(input.clone(), output.clone()));
         assert_eq!(got.is_ok(), fits, "{input:?} {output:?} {got:?}");
@@ -128,11 +168,19 @@ fn s089_element_types_ranks_and_concrete_dimensions_must_agree() {
 fn s093_an_input_and_an_output_are_bound_once() {
     let mut model = accumulate();
     let graph = model.graph.as_mut().unwrap();
-    graph.output.push(value("other", tensor_type(FLOAT, "rows 3")));
+    graph
+        .output
+        .push(value("other", tensor_type(FLOAT, "rows 3")));
     graph.persistent_bindings.push(binding("past", "other"));
-    assert_eq!(refused(&model), "persistent binding 1: input `past` is already in binding 0");
+    assert_eq!(
+        refused(&model),
+        "persistent binding 1: input `past` is already in binding 0"
+    );
     model.graph.as_mut().unwrap().persistent_bindings[1] = binding("delta", "present");
-    assert_eq!(refused(&model), "persistent binding 1: output `present` is already in binding 0");
+    assert_eq!(
+        refused(&model),
+        "persistent binding 1: output `present` is already in binding 0"
+    );
     model.graph.as_mut().unwrap().persistent_bindings[1] = binding("delta", "other");
     assert_eq!(verdict(&model).unwrap().list.len(), 2);
 }
@@ -141,7 +189,12 @@ fn s093_an_input_and_an_output_are_bound_once() {
 fn the_checks_come_in_their_order() {
     // The second binding repeats the first input and names an unknown output: names come first.
     let mut model = accumulate();
-    model.graph.as_mut().unwrap().persistent_bindings.push(binding("past", "nothing"));
+    model
+        .graph
+        .as_mut()
+        .unwrap()
+        .persistent_bindings
+        .push(binding("past", "nothing"));
     assert!(refused(&model).contains("not declared"));
     // STRING against FLOAT: what cannot be kept comes before what does not fit.
     let model = bound(tensor_type(STRING, "2"), tensor_type(FLOAT, "2"));
@@ -155,7 +208,10 @@ fn structure(fields: Vec<(&str, Content)>) -> StructTypeProto {
         ..Field::default()
     };
     let fields = fields.into_iter().map(field).collect();
-    StructTypeProto { kind: Some(Kind::Structure(Structure { field: fields })), ..StructTypeProto::default() }
+    StructTypeProto {
+        kind: Some(Kind::Structure(Structure { field: fields })),
+        ..StructTypeProto::default()
+    }
 }
 
 fn of_struct(declared: StructTypeProto) -> TypeProto {
@@ -165,11 +221,17 @@ fn of_struct(declared: StructTypeProto) -> TypeProto {
 #[test]
 fn strings_are_refused_wherever_they_are_nested() {
     let text = tensor_type(STRING, "2");
-    let constant = refeed_proto::TensorProto { data_type: Some(STRING), ..Default::default() };
+    let constant = refeed_proto::TensorProto {
+        data_type: Some(STRING),
+        ..Default::default()
+    };
     for ty in [
         text.clone(),
         sequence(sequence(text.clone())),
-        of_struct(structure(vec![("a", Content::Type(tensor_type(FLOAT, "2"))), ("b", Content::Type(text))])),
+        of_struct(structure(vec![
+            ("a", Content::Type(tensor_type(FLOAT, "2"))),
+            ("b", Content::Type(text)),
+        ])),
         of_struct(structure(vec![("a", Content::Constant(constant))])),
     ] {
         assert!(refused(&bound(ty.clone(), ty)).contains("String tensors cannot be persistent"));
@@ -180,17 +242,34 @@ fn strings_are_refused_wherever_they_are_nested() {
 fn only_tensors_sequences_and_structs_can_be_kept() {
     use refeed_proto::type_proto::{Map, Opaque, Optional, SparseTensor};
     let inner = Some(Box::new(tensor_type(FLOAT, "2")));
-    let sparse = SparseTensor { elem_type: Some(FLOAT), shape: None };
+    let sparse = SparseTensor {
+        elem_type: Some(FLOAT),
+        shape: None,
+    };
     for (value, word) in [
-        (Value::OptionalType(Box::new(Optional { elem_type: inner.clone() })), "optional"),
-        (Value::MapType(Box::new(Map { key_type: Some(INT64), value_type: inner })), "map"),
+        (
+            Value::OptionalType(Box::new(Optional {
+                elem_type: inner.clone(),
+            })),
+            "optional",
+        ),
+        (
+            Value::MapType(Box::new(Map {
+                key_type: Some(INT64),
+                value_type: inner,
+            })),
+            "map",
+        ),
         (Value::SparseTensorType(sparse), "sparse tensor"),
         (Value::OpaqueType(Opaque::default()), "opaque"),
     ] {
         let ty = of_value(value);
         assert!(check_type(&ty, &StructTypes::default()).is_ok(), "{word}");
         let text = refused(&bound(ty.clone(), ty));
-        assert!(text.contains(&format!("{word} types cannot be persistent")), "{text}");
+        assert!(
+            text.contains(&format!("{word} types cannot be persistent")),
+            "{text}"
+        );
     }
 }
 
@@ -203,12 +282,20 @@ fn deep_types_are_refused_not_followed() {
 
 #[test]
 fn the_catalogue_gives_structs_one_identity() {
-    let reference = |id| of_struct(StructTypeProto { kind: Some(Kind::TypeRef(id)), ..Default::default() });
+    let reference = |id| {
+        of_struct(StructTypeProto {
+            kind: Some(Kind::TypeRef(id)),
+            ..Default::default()
+        })
+    };
     let entry = |id| StructTypeProto {
         type_id: Some(id),
         ..structure(vec![("a", Content::Type(tensor_type(FLOAT, "2")))])
     };
-    let inline = of_struct(structure(vec![("a", Content::Type(tensor_type(FLOAT, "2")))]));
+    let inline = of_struct(structure(vec![(
+        "a",
+        Content::Type(tensor_type(FLOAT, "2")),
+    )]));
     for (input, output, fits) in [
         (reference(4), reference(4), true),
         (reference(4), reference(9), false),
@@ -224,11 +311,17 @@ fn the_catalogue_gives_structs_one_identity() {
         (vec![entry(0)], "nonzero"),
         (vec![entry(4), entry(4)], "more than once"),
         (
-            vec![StructTypeProto { type_id: Some(4), ..structure(vec![("a", Content::Type(reference(4)))]) }],
+            vec![StructTypeProto {
+                type_id: Some(4),
+                ..structure(vec![("a", Content::Type(reference(4)))])
+            }],
             "contains itself",
         ),
     ] {
-        let model = ModelProto { struct_types: types, ..accumulate() };
+        let model = ModelProto {
+            struct_types: types,
+            ..accumulate()
+        };
         assert!(StructTypes::new(&model).unwrap_err().contains(fault));
     }
 }
@@ -236,8 +329,14 @@ fn the_catalogue_gives_structs_one_identity() {
 #[test]
 fn a_category_takes_a_declared_cache_and_itself_only() {
     let category = || of_struct(StructTypeProto::default());
-    let cache = of_struct(structure(vec![("blocks", Content::Type(sequence(tensor_type(FLOAT, "?"))))]));
-    let other = of_struct(structure(vec![("pages", Content::Type(sequence(tensor_type(FLOAT, "?"))))]));
+    let cache = of_struct(structure(vec![(
+        "blocks",
+        Content::Type(sequence(tensor_type(FLOAT, "?"))),
+    )]));
+    let other = of_struct(structure(vec![(
+        "pages",
+        Content::Type(sequence(tensor_type(FLOAT, "?"))),
+    )]));
     assert!(verdict(&bound(category(), category())).is_ok());
     assert!(verdict(&bound(category(), cache.clone())).is_ok());
     assert!(verdict(&bound(cache, category())).is_ok());
@@ -264,28 +363,68 @@ fn with_metadata(entries: &[(&str, &str)], on_model: bool) -> ModelProto {
 #[test]
 fn policies_are_read_from_the_metadata_of_graph_or_model() {
     for on_model in [false, true] {
-        let entries =
-            [("refeed.binding_uses", "any"), ("refeed.publish:past", "once"), ("author", "refeed.x")];
+        let entries = [
+            ("refeed.binding_uses", "any"),
+            ("refeed.publish:past", "once"),
+            ("author", "refeed.x"),
+        ];
         let bindings = verdict(&with_metadata(&entries, on_model)).unwrap();
-        assert_eq!((bindings.uses, bindings.list[0].publish), (BindingUses::Any, Publish::Once));
-        let bindings = verdict(&with_metadata(&[("refeed.publish:past", "if_present")], on_model)).unwrap();
-        assert_eq!((bindings.uses, bindings.list[0].publish), (BindingUses::One, Publish::IfPresent));
+        assert_eq!(
+            (bindings.uses, bindings.list[0].publish),
+            (BindingUses::Any, Publish::Once)
+        );
+        let bindings = verdict(&with_metadata(
+            &[("refeed.publish:past", "if_present")],
+            on_model,
+        ))
+        .unwrap();
+        assert_eq!(
+            (bindings.uses, bindings.list[0].publish),
+            (BindingUses::One, Publish::IfPresent)
+        );
     }
 }
 
 #[test]
 fn unknown_metadata_of_ours_is_refused() {
     for (entries, part) in [
-        (vec![("refeed.binding_uses", "two")], "expected `any`, got `two`"),
+        (
+            vec![("refeed.binding_uses", "two")],
+            "expected `any`, got `two`",
+        ),
         (vec![("refeed.binding_uses", "Any")], "got `Any`"),
         (vec![("refeed.binding_uses", "")], "got ``"),
-        (vec![("refeed.publish:past", "always")], "expected `once` or `if_present`, got `always`"),
-        (vec![("refeed.publish:delta", "once")], "`refeed.publish:delta`: the input is not bound"),
-        (vec![("refeed.publish:nothing", "once")], "`refeed.publish:nothing`: the input is not bound"),
-        (vec![("refeed.publish", "once")], "unknown metadata key `refeed.publish`"),
+        (
+            vec![("refeed.publish:past", "always")],
+            "expected `once` or `if_present`, got `always`",
+        ),
+        (
+            vec![("refeed.publish:delta", "once")],
+            "`refeed.publish:delta`: the input is not bound",
+        ),
+        (
+            vec![("refeed.publish:nothing", "once")],
+            "`refeed.publish:nothing`: the input is not bound",
+        ),
+        (
+            vec![("refeed.publish", "once")],
+            "unknown metadata key `refeed.publish`",
+        ),
         (vec![("refeed.", "any")], "unknown metadata key `refeed.`"),
-        (vec![("refeed.binding_uses", "any"), ("refeed.binding_uses", "any")], "more than once"),
-        (vec![("refeed.publish:past", "once"), ("refeed.publish:past", "once")], "more than once"),
+        (
+            vec![
+                ("refeed.binding_uses", "any"),
+                ("refeed.binding_uses", "any"),
+            ],
+            "more than once",
+        ),
+        (
+            vec![
+                ("refeed.publish:past", "once"),
+                ("refeed.publish:past", "once"),
+            ],
+            "more than once",
+        ),
     ] {
         let text = refused(&with_metadata(&entries, false));
         assert!(text.contains(part), "{text}");

@@ -34,7 +34,9 @@ fn sizes(shape: &TensorShapeProto) -> impl Iterator<Item = Dim<'_>> {
 }
 
 fn shape_text(shape: Option<&TensorShapeProto>) -> String {
-    let Some(shape) = shape else { return "[...]".to_string() };
+    let Some(shape) = shape else {
+        return "[...]".to_string();
+    };
     let dims: Vec<String> = sizes(shape)
         .map(|dim| match dim {
             Dim::Value(n) => n.to_string(),
@@ -51,7 +53,11 @@ fn element_text(number: Option<i32>) -> String {
 }
 
 fn tensor_text(tensor: &type_proto::Tensor) -> String {
-    format!("{}{}", element_text(tensor.elem_type), shape_text(tensor.shape.as_ref()))
+    format!(
+        "{}{}",
+        element_text(tensor.elem_type),
+        shape_text(tensor.shape.as_ref())
+    )
 }
 
 /// The kind of a type, for messages.
@@ -79,7 +85,9 @@ fn check_shape(shape: Option<&TensorShapeProto>) -> Result<(), Fault> {
         if let Dim::Value(n) = dim
             && n < 0
         {
-            return Err(format!("axis {axis}: expected a size of 0 or more, got {n}"));
+            return Err(format!(
+                "axis {axis}: expected a size of 0 or more, got {n}"
+            ));
         }
     }
     Ok(())
@@ -95,8 +103,17 @@ struct Walk<'a, 'c> {
 }
 
 impl<'a: 'c, 'c> Walk<'a, 'c> {
-    fn run(ty: &'c TypeProto, catalogue: &'c StructTypes<'a>, persistent: bool) -> Result<(), Fault> {
-        let mut walk = Walk { catalogue, stack: vec![(ty, 0)], done: HashMap::new(), persistent };
+    fn run(
+        ty: &'c TypeProto,
+        catalogue: &'c StructTypes<'a>,
+        persistent: bool,
+    ) -> Result<(), Fault> {
+        let mut walk = Walk {
+            catalogue,
+            stack: vec![(ty, 0)],
+            done: HashMap::new(),
+            persistent,
+        };
         while let Some((ty, depth)) = walk.stack.pop() {
             if depth > DEPTH {
                 return Err(format!("types are nested deeper than {DEPTH}"));
@@ -107,7 +124,8 @@ impl<'a: 'c, 'c> Walk<'a, 'c> {
     }
 
     fn push(&mut self, ty: Option<&'c TypeProto>, depth: usize, what: &str) -> Result<(), Fault> {
-        self.stack.push((ty.ok_or_else(|| format!("{what} has no type"))?, depth));
+        self.stack
+            .push((ty.ok_or_else(|| format!("{what} has no type"))?, depth));
         Ok(())
     }
 
@@ -121,7 +139,11 @@ impl<'a: 'c, 'c> Walk<'a, 'c> {
                     return Err("String tensors cannot be persistent".to_string());
                 }
                 // Whether a bound dimension may be negative is a question of compatibility.
-                if self.persistent { Ok(()) } else { check_shape(tensor.shape.as_ref()) }
+                if self.persistent {
+                    Ok(())
+                } else {
+                    check_shape(tensor.shape.as_ref())
+                }
             }
             Some(Value::SparseTensorType(_)) if self.persistent => refused("sparse tensor"),
             Some(Value::SparseTensorType(sparse)) => {
@@ -137,10 +159,16 @@ impl<'a: 'c, 'c> Walk<'a, 'c> {
             Some(Value::MapType(_)) if self.persistent => refused("map"),
             Some(Value::MapType(map)) => {
                 use DataType::{Int8, Int16, Int32, Int64, String, Uint8, Uint16, Uint32, Uint64};
-                let key = DataType::try_from(map.key_type.unwrap_or(0)).unwrap_or(DataType::Undefined);
-                if !matches!(key, Int8 | Int16 | Int32 | Int64 | Uint8 | Uint16 | Uint32 | Uint64 | String) {
+                let key =
+                    DataType::try_from(map.key_type.unwrap_or(0)).unwrap_or(DataType::Undefined);
+                if !matches!(
+                    key,
+                    Int8 | Int16 | Int32 | Int64 | Uint8 | Uint16 | Uint32 | Uint64 | String
+                ) {
                     let got = element_text(map.key_type);
-                    return Err(format!("map keys: expected an integer type or STRING, got {got}"));
+                    return Err(format!(
+                        "map keys: expected an integer type or STRING, got {got}"
+                    ));
                 }
                 self.push(map.value_type.as_deref(), depth + 1, "the map")
             }
@@ -168,8 +196,12 @@ impl<'a: 'c, 'c> Walk<'a, 'c> {
         match &declared.kind {
             None => Ok(()),
             // Entries of the catalogue are never references, so this is a reference to nothing walked above.
-            Some(Kind::TypeRef(id)) => Err(format!("struct type {id} is a reference to a reference")),
-            Some(Kind::Array(array)) => self.push(array.element_type.as_deref(), depth + 1, "the array"),
+            Some(Kind::TypeRef(id)) => {
+                Err(format!("struct type {id} is a reference to a reference"))
+            }
+            Some(Kind::Array(array)) => {
+                self.push(array.element_type.as_deref(), depth + 1, "the array")
+            }
             Some(Kind::BitPacking(_)) => Ok(()),
             Some(Kind::Structure(structure)) => self.visit_fields(structure, depth),
         }
@@ -179,7 +211,10 @@ impl<'a: 'c, 'c> Walk<'a, 'c> {
         for field in &structure.field {
             match &field.content {
                 None => {
-                    return Err(format!("field `{}` has neither a type nor a constant", shown(field.name())));
+                    return Err(format!(
+                        "field `{}` has neither a type nor a constant",
+                        shown(field.name())
+                    ));
                 }
                 Some(Content::Type(ty)) => self.stack.push((ty, depth + 1)),
                 Some(Content::Constant(constant)) => {
@@ -248,7 +283,13 @@ pub fn check_compatible(
 }
 
 fn compatible_tensors(left: &type_proto::Tensor, right: &type_proto::Tensor) -> Result<(), Fault> {
-    let differ = |why: String| Err(format!("{} against {}: {why}", tensor_text(left), tensor_text(right)));
+    let differ = |why: String| {
+        Err(format!(
+            "{} against {}: {why}",
+            tensor_text(left),
+            tensor_text(right)
+        ))
+    };
     if left.elem_type != right.elem_type {
         return differ("element types differ".to_string());
     }
@@ -257,7 +298,9 @@ fn compatible_tensors(left: &type_proto::Tensor, right: &type_proto::Tensor) -> 
             return differ(fault);
         }
     }
-    let (Some(a), Some(b)) = (&left.shape, &right.shape) else { return Ok(()) };
+    let (Some(a), Some(b)) = (&left.shape, &right.shape) else {
+        return Ok(());
+    };
     if a.dim.len() != b.dim.len() {
         return differ(format!("ranks are {} and {}", a.dim.len(), b.dim.len()));
     }
@@ -273,11 +316,16 @@ fn compatible_tensors(left: &type_proto::Tensor, right: &type_proto::Tensor) -> 
 
 /// Fields of a paged cache's structure, in the order that kernels write.
 fn is_cache(structure: &Structure) -> bool {
-    let [blocks] = structure.field.as_slice() else { return false };
+    let [blocks] = structure.field.as_slice() else {
+        return false;
+    };
     blocks.name() == "blocks"
         && matches!(
             &blocks.content,
-            Some(Content::Type(TypeProto { value: Some(Value::SequenceType(_)), .. }))
+            Some(Content::Type(TypeProto {
+                value: Some(Value::SequenceType(_)),
+                ..
+            }))
         )
 }
 
@@ -296,23 +344,39 @@ fn compatible_structs<'c>(
         // A layout-less category takes any declared cache; every other pair needs one identity.
         if !(category_takes(left, right) || category_takes(right, left)) {
             let id = |id: Option<u64>| {
-                id.map_or_else(|| "an inline struct".to_string(), |id| format!("struct type {id}"))
+                id.map_or_else(
+                    || "an inline struct".to_string(),
+                    |id| format!("struct type {id}"),
+                )
             };
-            return Err(format!("{} against {}", id(left.type_id), id(right.type_id)));
+            return Err(format!(
+                "{} against {}",
+                id(left.type_id),
+                id(right.type_id)
+            ));
         }
         return Ok(());
     }
-    if [left, right].iter().any(|ty| ty.decoder.is_some() || ty.encoder.is_some()) {
+    if [left, right]
+        .iter()
+        .any(|ty| ty.decoder.is_some() || ty.encoder.is_some())
+    {
         return Err("struct types with a decoder or encoder need one shared type_id".to_string());
     }
     match (&left.kind, &right.kind) {
         (None, None) => Ok(()),
-        (None, Some(Kind::Structure(cache))) | (Some(Kind::Structure(cache)), None) if is_cache(cache) => {
+        (None, Some(Kind::Structure(cache))) | (Some(Kind::Structure(cache)), None)
+            if is_cache(cache) =>
+        {
             Ok(())
         }
         (Some(Kind::Array(a)), Some(Kind::Array(b))) => {
             if a.dimension != b.dimension {
-                return Err(format!("arrays of {} and {} elements", a.dimension(), b.dimension()));
+                return Err(format!(
+                    "arrays of {} and {} elements",
+                    a.dimension(),
+                    b.dimension()
+                ));
             }
             match (a.element_type.as_deref(), b.element_type.as_deref()) {
                 (Some(a), Some(b)) => {
@@ -323,8 +387,12 @@ fn compatible_structs<'c>(
             }
         }
         (Some(Kind::BitPacking(a)), Some(Kind::BitPacking(b))) if a == b => Ok(()),
-        (Some(Kind::BitPacking(_)), Some(Kind::BitPacking(_))) => Err("bit packings differ".to_string()),
-        (Some(Kind::Structure(a)), Some(Kind::Structure(b))) => compatible_fields(a, b, depth, stack),
+        (Some(Kind::BitPacking(_)), Some(Kind::BitPacking(_))) => {
+            Err("bit packings differ".to_string())
+        }
+        (Some(Kind::Structure(a)), Some(Kind::Structure(b))) => {
+            compatible_fields(a, b, depth, stack)
+        }
         _ => Err("struct types of different kinds".to_string()),
     }
 }
@@ -342,11 +410,19 @@ fn compatible_fields<'c>(
     stack: &mut Vec<(&'c TypeProto, &'c TypeProto, usize)>,
 ) -> Result<(), Fault> {
     if left.field.len() != right.field.len() {
-        return Err(format!("structures of {} and {} fields", left.field.len(), right.field.len()));
+        return Err(format!(
+            "structures of {} and {} fields",
+            left.field.len(),
+            right.field.len()
+        ));
     }
     for (index, (a, b)) in left.field.iter().zip(&right.field).enumerate() {
         if a.name() != b.name() {
-            return Err(format!("field {index} is `{}` and `{}`", shown(a.name()), shown(b.name())));
+            return Err(format!(
+                "field {index} is `{}` and `{}`",
+                shown(a.name()),
+                shown(b.name())
+            ));
         }
         match (&a.content, &b.content) {
             (Some(Content::Type(a)), Some(Content::Type(b))) => stack.push((a, b, depth + 1)),

@@ -37,24 +37,45 @@ fn accepted(nodes: Vec<refeed_proto::NodeProto>, outputs: &str) -> bool {
 
 #[test]
 fn s005_one_use_is_asked_for_and_none_is_refused_too() {
-    assert!(accepted(vec![node("Add", "past delta", "present")], "present"));
-    assert!(!accepted(vec![node("Add", "delta delta", "present")], "present"));
-    assert!(!accepted(vec![node("Neg", "past", "a"), node("Add", "past a", "present")], "present"));
+    assert!(accepted(
+        vec![node("Add", "past delta", "present")],
+        "present"
+    ));
+    assert!(!accepted(
+        vec![node("Add", "delta delta", "present")],
+        "present"
+    ));
+    assert!(!accepted(
+        vec![node("Neg", "past", "a"), node("Add", "past a", "present")],
+        "present"
+    ));
 }
 
 #[test]
 fn s006_two_positions_of_one_node_are_two_uses() {
-    assert!(!accepted(vec![node("Add", "past past", "present")], "present"));
+    assert!(!accepted(
+        vec![node("Add", "past past", "present")],
+        "present"
+    ));
 }
 
 #[test]
 fn s007_shape_is_a_use() {
-    assert!(!accepted(vec![node("Shape", "past", "s"), node("Add", "past delta", "present")], "present"));
+    assert!(!accepted(
+        vec![
+            node("Shape", "past", "s"),
+            node("Add", "past delta", "present")
+        ],
+        "present"
+    ));
 }
 
 #[test]
 fn s008_a_graph_output_is_a_use() {
-    assert!(!accepted(vec![node("Add", "past delta", "present")], "present past"));
+    assert!(!accepted(
+        vec![node("Add", "past delta", "present")],
+        "present past"
+    ));
     let graph = over(vec![], "past past");
     assert_eq!(uses(&graph), 2);
 }
@@ -73,44 +94,72 @@ fn s009_captures_count_at_any_depth() {
 
 #[test]
 fn s009_an_output_of_a_nested_graph_is_a_use() {
-    let nodes =
-        vec![branches(branch(vec![], "past"), branch(vec![node("Neg", "delta", "d")], "d"), "present")];
+    let nodes = vec![branches(
+        branch(vec![], "past"),
+        branch(vec![node("Neg", "delta", "d")], "d"),
+        "present",
+    )];
     assert!(accepted(nodes, "present"));
 }
 
 #[test]
 fn s010_exclusive_branches_add_up() {
     let side = |out: &str| branch(vec![node("Neg", "past", out)], out);
-    assert!(!accepted(vec![branches(side("a"), side("b"), "present")], "present"));
+    assert!(!accepted(
+        vec![branches(side("a"), side("b"), "present")],
+        "present"
+    ));
 }
 
 #[test]
 fn s011_declarations_bindings_and_value_info_are_no_uses() {
     let mut graph = over(vec![node("Add", "past delta", "present")], "present");
     graph.persistent_bindings.push(binding("past", "present"));
-    graph.value_info.push(value("past", tensor_type(FLOAT, "rows 3")));
-    graph.initializer.push(floats("past", &[1, 3], &[1.0, 2.0, 3.0]));
+    graph
+        .value_info
+        .push(value("past", tensor_type(FLOAT, "rows 3")));
+    graph
+        .initializer
+        .push(floats("past", &[1, 3], &[1.0, 2.0, 3.0]));
     assert_eq!(uses(&graph), 1);
-    assert!(Model::from_proto(model(graph), &LoadOptions::default()).unwrap().verify().is_ok());
+    assert!(
+        Model::from_proto(model(graph), &LoadOptions::default())
+            .unwrap()
+            .verify()
+            .is_ok()
+    );
 }
 
 #[test]
 fn s013_graphs_without_bindings_share_as_they_like() {
     let graph = over(vec![node("Add", "past past", "present")], "present");
-    assert!(Model::from_proto(model(graph), &LoadOptions::default()).unwrap().verify().is_ok());
+    assert!(
+        Model::from_proto(model(graph), &LoadOptions::default())
+            .unwrap()
+            .verify()
+            .is_ok()
+    );
 }
 
 #[test]
 fn a_nested_graph_that_defines_the_name_hides_it_from_itself_and_below() {
     // As a node output, after the place where it is read: hiding does not depend on positions.
     let inner = branch(vec![node("Neg", "past", "y")], "y");
-    let mut by_output = branch(vec![node("Neg", "past", "x"), branches(inner.clone(), inner, "z")], "z");
+    let mut by_output = branch(
+        vec![
+            node("Neg", "past", "x"),
+            branches(inner.clone(), inner, "z"),
+        ],
+        "z",
+    );
     by_output.node.push(node("Neg", "x", "past"));
     // As an input of a loop body.
     let by_input = graph("i c past", vec![node("Neg", "past", "next")], "c next");
     // As an initializer.
     let mut by_initializer = branch(vec![node("Neg", "past", "w")], "w");
-    by_initializer.initializer.push(floats("past", &[1], &[2.0]));
+    by_initializer
+        .initializer
+        .push(floats("past", &[1], &[2.0]));
     for hiding in [by_output, by_input, by_initializer] {
         let nodes = vec![node("Loop", "m cond delta", "out").with(graph_attribute("body", hiding))];
         assert_eq!(uses(&over(nodes, "out")), 0);
@@ -125,9 +174,15 @@ fn a_nested_graph_that_defines_the_name_hides_it_from_itself_and_below() {
 #[test]
 fn every_graph_of_a_list_attribute_is_walked() {
     let open = |out: &str| branch(vec![node("Neg", "past", out)], out);
-    let mut list = attribute("graphs", refeed_proto::attribute_proto::AttributeType::Graphs);
+    let mut list = attribute(
+        "graphs",
+        refeed_proto::attribute_proto::AttributeType::Graphs,
+    );
     list.graphs = vec![open("a"), open("b"), open("c")];
-    assert_eq!(uses(&over(vec![node("Many", "delta", "out").with(list)], "out")), 3);
+    assert_eq!(
+        uses(&over(vec![node("Many", "delta", "out").with(list)], "out")),
+        3
+    );
 }
 
 #[test]
@@ -141,24 +196,45 @@ fn places_of_use_are_named() {
     assert_eq!(found.count, 3);
     assert_eq!(
         found.sites,
-        ["node 0 'cat' (Concat) input 1", "graph output 1", "node 1 (If) then_branch / node 0 (Neg) input 0"]
+        [
+            "node 0 'cat' (Concat) input 1",
+            "graph output 1",
+            "node 1 (If) then_branch / node 0 (Neg) input 0"
+        ]
     );
 }
 
 #[test]
 fn many_names_are_counted_in_one_pass() {
-    let graph = over(vec![node("Add", "past delta", "x"), node("Add", "delta x", "y")], "y");
-    let counts: Vec<usize> = count_uses(&graph, &["delta", "past", "cond"]).iter().map(|u| u.count).collect();
+    let graph = over(
+        vec![node("Add", "past delta", "x"), node("Add", "delta x", "y")],
+        "y",
+    );
+    let counts: Vec<usize> = count_uses(&graph, &["delta", "past", "cond"])
+        .iter()
+        .map(|u| u.count)
+        .collect();
     assert_eq!(counts, [2, 1, 0]);
 }
 
 #[test]
 fn captures_are_the_free_names_of_nested_graphs() {
     let inner = branch(vec![node("Add", "own outer", "y")], "y");
-    let mut then_branch =
-        branch(vec![node("Neg", "past", "own"), branches(inner, branch(vec![], "own"), "z")], "z");
-    then_branch.output.push(value("delta", tensor_type(FLOAT, "3")));
-    let node = branches(then_branch, branch(vec![node("Neg", "past", "b")], "b"), "out");
+    let mut then_branch = branch(
+        vec![
+            node("Neg", "past", "own"),
+            branches(inner, branch(vec![], "own"), "z"),
+        ],
+        "z",
+    );
+    then_branch
+        .output
+        .push(value("delta", tensor_type(FLOAT, "3")));
+    let node = branches(
+        then_branch,
+        branch(vec![node("Neg", "past", "b")], "b"),
+        "out",
+    );
     let mut found = captures(&node);
     found.sort_unstable();
     assert_eq!(found, ["cond", "delta", "outer", "past"]);
@@ -169,10 +245,18 @@ fn a_deep_graph_is_counted_without_recursion() {
     let mut graph = branch(vec![node("Neg", "past", "x0")], "x0");
     for depth in 0..2_000 {
         let name = format!("y{depth}");
-        graph = branch(vec![node("If", "c", &name).with(graph_attribute("then_branch", graph))], &name);
+        graph = branch(
+            vec![node("If", "c", &name).with(graph_attribute("then_branch", graph))],
+            &name,
+        );
     }
     assert_eq!(uses(&graph), 1);
     assert!(captures(&graph.node[0]).contains(&"past"));
     // Dropping nested messages recurses in prost's structs; this one is dropped by a thread with room for it.
-    std::thread::Builder::new().stack_size(64 << 20).spawn(move || drop(graph)).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .stack_size(64 << 20)
+        .spawn(move || drop(graph))
+        .unwrap()
+        .join()
+        .unwrap();
 }

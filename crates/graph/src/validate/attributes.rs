@@ -37,18 +37,31 @@ pub(super) fn check(
     context: &Context<'_, '_>,
 ) -> Result<(), ModelError> {
     let name = || attribute.name().to_string();
-    let fault =
-        |expected: String, got: String| ModelError::Attribute { at: at(), name: name(), expected, got };
+    let fault = |expected: String, got: String| ModelError::Attribute {
+        at: at(),
+        name: name(),
+        expected,
+        got,
+    };
     if attribute.name().is_empty() {
-        return Err(ModelError::Unnamed { at: at(), what: "attribute" });
+        return Err(ModelError::Unnamed {
+            at: at(),
+            what: "attribute",
+        });
     }
-    let set: Vec<AttributeType> =
-        payloads(attribute).into_iter().filter_map(|(kind, is_set)| is_set.then_some(kind)).collect();
+    let set: Vec<AttributeType> = payloads(attribute)
+        .into_iter()
+        .filter_map(|(kind, is_set)| is_set.then_some(kind))
+        .collect();
     let number = attribute.r#type.unwrap_or(0);
     let kind = AttributeType::try_from(number)
         .map_err(|_| fault("an attribute type".to_string(), number.to_string()))?;
 
-    if let Some(reference) = attribute.ref_attr_name.as_deref().filter(|reference| !reference.is_empty()) {
+    if let Some(reference) = attribute
+        .ref_attr_name
+        .as_deref()
+        .filter(|reference| !reference.is_empty())
+    {
         let refused = |why: String| ModelError::Reference {
             at: at(),
             name: name(),
@@ -56,7 +69,9 @@ pub(super) fn check(
             why,
         };
         let Some(declared) = declared else {
-            return Err(refused("which only nodes of function bodies may do".to_string()));
+            return Err(refused(
+                "which only nodes of function bodies may do".to_string(),
+            ));
         };
         if !declared.contains(reference) {
             return Err(refused("which the function does not declare".to_string()));
@@ -72,21 +87,36 @@ pub(super) fn check(
 
     match (kind, set.as_slice()) {
         (AttributeType::Undefined, [_]) if !context.typed_attributes => {}
-        (AttributeType::Undefined, _) => return Err(fault("a type".to_string(), "none".to_string())),
+        (AttributeType::Undefined, _) => {
+            return Err(fault("a type".to_string(), "none".to_string()));
+        }
         (kind, [one]) if kind == *one => {}
         // Scalars and lists that are empty or 0 may be left out of the wire.
         (kind, []) if !is_message(kind) => {}
-        (kind, []) => return Err(fault(kind.as_str_name().to_string(), "no value".to_string())),
+        (kind, []) => {
+            return Err(fault(
+                kind.as_str_name().to_string(),
+                "no value".to_string(),
+            ));
+        }
         (kind, set) => {
             let got: Vec<&str> = set.iter().map(AttributeType::as_str_name).collect();
-            return Err(fault(format!("one value of type {}", kind.as_str_name()), got.join(" and ")));
+            return Err(fault(
+                format!("one value of type {}", kind.as_str_name()),
+                got.join(" and "),
+            ));
         }
     }
     let place = || format!("{} attribute {}", at(), shown(attribute.name()));
     for tensor in attribute.t.as_deref().into_iter().chain(&attribute.tensors) {
         tensors::check_dense(tensor, context.external)?;
     }
-    for sparse in attribute.sparse_tensor.as_deref().into_iter().chain(&attribute.sparse_tensors) {
+    for sparse in attribute
+        .sparse_tensor
+        .as_deref()
+        .into_iter()
+        .chain(&attribute.sparse_tensors)
+    {
         tensors::check_sparse(sparse, &place(), context.external)?;
     }
     Ok(())

@@ -22,7 +22,8 @@ impl Body {
         while let Some(nodes) = stack.pop() {
             for node in nodes {
                 count += 1;
-                if let Some(callee) = functions.find(node.domain(), node.op_type(), node.overload()) {
+                if let Some(callee) = functions.find(node.domain(), node.op_type(), node.overload())
+                {
                     *calls.entry(callee).or_default() += 1;
                 }
                 for attribute in &node.attribute {
@@ -30,7 +31,10 @@ impl Body {
                 }
             }
         }
-        Body { nodes: count, calls: calls.into_iter().collect() }
+        Body {
+            nodes: count,
+            calls: calls.into_iter().collect(),
+        }
     }
 }
 
@@ -42,8 +46,11 @@ struct Expanded {
 }
 
 pub(super) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<(), ModelError> {
-    let bodies: Vec<Body> =
-        model.functions.iter().map(|function| Body::new(&function.node, functions)).collect();
+    let bodies: Vec<Body> = model
+        .functions
+        .iter()
+        .map(|function| Body::new(&function.node, functions))
+        .collect();
     let mut expanded: Vec<Option<Expanded>> = vec![None; bodies.len()];
     let mut open = vec![false; bodies.len()];
     for start in 0..bodies.len() {
@@ -79,18 +86,28 @@ pub(super) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<(),
             path.pop();
         }
     }
-    let Some(graph) = &model.graph else { return Ok(()) };
+    let Some(graph) = &model.graph else {
+        return Ok(());
+    };
     let sum = total(&Body::new(&graph.node, functions), &expanded);
     if sum.nodes > NODE_LIMIT {
         let what = "nodes, with functions expanded";
-        return Err(ModelError::Limit { at: "graph".to_string(), what, limit: NODE_LIMIT, got: sum.nodes });
+        return Err(ModelError::Limit {
+            at: "graph".to_string(),
+            what,
+            limit: NODE_LIMIT,
+            got: sum.nodes,
+        });
     }
     Ok(())
 }
 
 /// Adds up a body whose callees are all expanded.
 fn total(body: &Body, expanded: &[Option<Expanded>]) -> Expanded {
-    let mut sum = Expanded { nodes: body.nodes, depth: 1 };
+    let mut sum = Expanded {
+        nodes: body.nodes,
+        depth: 1,
+    };
     for &(callee, times) in &body.calls {
         let inner = expanded[callee].unwrap_or_default();
         sum.nodes = sum.nodes.saturating_add(inner.nodes.saturating_mul(times));
@@ -100,13 +117,21 @@ fn total(body: &Body, expanded: &[Option<Expanded>]) -> Expanded {
 }
 
 fn recursion(model: &ModelProto, path: &[(usize, usize)], callee: usize) -> ModelError {
-    let from = path.iter().position(|&(function, _)| function == callee).unwrap_or(0);
-    let mut names: Vec<String> =
-        path[from..].iter().map(|&(f, _)| place::function(&model.functions[f])).collect();
+    let from = path
+        .iter()
+        .position(|&(function, _)| function == callee)
+        .unwrap_or(0);
+    let mut names: Vec<String> = path[from..]
+        .iter()
+        .map(|&(f, _)| place::function(&model.functions[f]))
+        .collect();
     let function = place::function(&model.functions[callee]);
     names.push(function.clone());
     if names.len() > 12 {
         names.splice(6..names.len() - 5, ["...".to_string()]);
     }
-    ModelError::RecursiveFunction { function, cycle: names.join(" -> ") }
+    ModelError::RecursiveFunction {
+        function,
+        cycle: names.join(" -> "),
+    }
 }

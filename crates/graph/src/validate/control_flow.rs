@@ -9,9 +9,17 @@ pub(super) fn check(node: &NodeProto, at: &dyn Fn() -> String) -> Result<(), Mod
     if !place::domain(node.domain()).is_empty() {
         return Ok(());
     }
-    let body = |name: &str| node.attribute_named(name).and_then(|attribute| attribute.g.as_deref());
+    let body = |name: &str| {
+        node.attribute_named(name)
+            .and_then(|attribute| attribute.g.as_deref())
+    };
     let arity = |name: &str, role, expected: String, got| {
-        Err(ModelError::Arity { at: format!("{} {name}", at()), role, expected, got })
+        Err(ModelError::Arity {
+            at: format!("{} {name}", at()),
+            role,
+            expected,
+            got,
+        })
     };
     match node.op_type() {
         "If" => {
@@ -21,13 +29,20 @@ pub(super) fn check(node: &NodeProto, at: &dyn Fn() -> String) -> Result<(), Mod
                     return arity(name, "inputs", "0".to_string(), graph.input.len());
                 }
                 if graph.output.len() < node.output.len() {
-                    return arity(name, "outputs", node.output.len().to_string(), graph.output.len());
+                    return arity(
+                        name,
+                        "outputs",
+                        node.output.len().to_string(),
+                        graph.output.len(),
+                    );
                 }
             }
             Ok(())
         }
         "Loop" => {
-            let Some(graph) = body("body") else { return Ok(()) };
+            let Some(graph) = body("body") else {
+                return Ok(());
+            };
             let inputs = node.input.len().max(2);
             if graph.input.len() != inputs {
                 return arity("body", "inputs", inputs.to_string(), graph.input.len());
@@ -38,10 +53,17 @@ pub(super) fn check(node: &NodeProto, at: &dyn Fn() -> String) -> Result<(), Mod
                 .or_else(|expected| arity("body", "outputs", expected, graph.output.len()))
         }
         "Scan" => {
-            let Some(graph) = body("body") else { return Ok(()) };
+            let Some(graph) = body("body") else {
+                return Ok(());
+            };
             // Before opset 9 the first input holds sequence lengths, which the body does not see.
             if graph.input.len() != node.input.len() && graph.input.len() + 1 != node.input.len() {
-                return arity("body", "inputs", node.input.len().to_string(), graph.input.len());
+                return arity(
+                    "body",
+                    "inputs",
+                    node.input.len().to_string(),
+                    graph.input.len(),
+                );
             }
             let outputs = at_least(graph, node.output.len());
             outputs.or_else(|expected| arity("body", "outputs", expected, graph.output.len()))
@@ -52,5 +74,9 @@ pub(super) fn check(node: &NodeProto, at: &dyn Fn() -> String) -> Result<(), Mod
 
 /// Says what is expected of a body that has too few outputs.
 fn at_least(graph: &GraphProto, outputs: usize) -> Result<(), String> {
-    if graph.output.len() < outputs { Err(format!("at least {outputs}")) } else { Ok(()) }
+    if graph.output.len() < outputs {
+        Err(format!("at least {outputs}"))
+    } else {
+        Ok(())
+    }
 }

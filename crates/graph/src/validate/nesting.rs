@@ -7,24 +7,34 @@ use crate::{place, uses};
 use refeed_proto::{ModelProto, NodeProto, StringStringEntryProto};
 
 fn has_our_keys(entries: &[StringStringEntryProto]) -> bool {
-    entries.iter().any(|entry| entry.key().starts_with(KEY_PREFIX))
+    entries
+        .iter()
+        .any(|entry| entry.key().starts_with(KEY_PREFIX))
 }
 
 /// Walks every nested graph of the root graph and of the functions.
 pub(super) fn check(model: &ModelProto) -> Result<(), ModelError> {
-    let Some(graph) = &model.graph else { return Ok(()) };
+    let Some(graph) = &model.graph else {
+        return Ok(());
+    };
     walk(&graph.node, "")?;
     for function in &model.functions {
         let at = format!("function {} / ", place::function(function));
         if has_our_keys(&function.metadata_props) {
-            return Err(BindingError::NotRoot { at: at.trim_end_matches(" / ").to_string() }.into());
+            return Err(BindingError::NotRoot {
+                at: at.trim_end_matches(" / ").to_string(),
+            }
+            .into());
         }
         walk(&function.node, &at)?;
     }
     for training in &model.training_info {
         for graph in training.initialization.iter().chain(&training.algorithm) {
             if !graph.persistent_bindings.is_empty() {
-                return Err(BindingError::NotRoot { at: "training graph".to_string() }.into());
+                return Err(BindingError::NotRoot {
+                    at: "training graph".to_string(),
+                }
+                .into());
             }
             walk(&graph.node, "training graph / ")?;
         }
@@ -49,7 +59,8 @@ fn walk(nodes: &[NodeProto], at: &str) -> Result<(), ModelError> {
                             got: depth + 1,
                         });
                     }
-                    if !graph.persistent_bindings.is_empty() || has_our_keys(&graph.metadata_props) {
+                    if !graph.persistent_bindings.is_empty() || has_our_keys(&graph.metadata_props)
+                    {
                         return Err(BindingError::NotRoot { at: here() }.into());
                     }
                     stack.push((&graph.node, at, depth + 1));

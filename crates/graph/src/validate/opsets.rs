@@ -45,12 +45,18 @@ impl Opsets {
 
     /// All imports, by domain.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.versions.iter().map(|(domain, &version)| (domain.as_str(), version))
+        self.versions
+            .iter()
+            .map(|(domain, &version)| (domain.as_str(), version))
     }
 
     /// All imported domains, for messages.
     pub(crate) fn shown(&self) -> String {
-        let domains: Vec<String> = self.versions.keys().map(|domain| place::shown_domain(domain)).collect();
+        let domains: Vec<String> = self
+            .versions
+            .keys()
+            .map(|domain| place::shown_domain(domain))
+            .collect();
         domains.join(", ")
     }
 }

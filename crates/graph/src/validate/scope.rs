@@ -41,7 +41,15 @@ struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn new(at: String, nodes: &'a [NodeProto], outputs: Vec<&'a str>) -> Frame<'a> {
-        Frame { at, nodes, outputs, defined: HashMap::new(), current: 0, nested: Vec::new(), entered: false }
+        Frame {
+            at,
+            nodes,
+            outputs,
+            defined: HashMap::new(),
+            current: 0,
+            nested: Vec::new(),
+            entered: false,
+        }
     }
 
     fn of_graph(
@@ -58,16 +66,27 @@ impl<'a> Frame<'a> {
         let mut initializers = HashSet::new();
         for name in uses::initializer_names(graph) {
             if name.is_empty() {
-                return Err(ModelError::Unnamed { at: frame.place(), what: "an initializer" });
+                return Err(ModelError::Unnamed {
+                    at: frame.place(),
+                    what: "an initializer",
+                });
             }
             if !initializers.insert(name) {
                 let at = frame.place();
-                return Err(ModelError::Duplicate { at, what: "initializer", name: name.to_string() });
+                return Err(ModelError::Duplicate {
+                    at,
+                    what: "initializer",
+                    name: name.to_string(),
+                });
             }
             // On the root an initializer is the default of an input; a nested graph is always given its inputs.
             if frame.defined.insert(name, 0).is_some() && !root {
                 let (at, name) = (frame.place(), name.to_string());
-                return Err(ModelError::Redefined { at, name, before: "an input".to_string() });
+                return Err(ModelError::Redefined {
+                    at,
+                    name,
+                    before: "an input".to_string(),
+                });
             }
         }
         for tensor in &graph.initializer {
@@ -81,7 +100,11 @@ impl<'a> Frame<'a> {
     }
 
     fn place(&self) -> String {
-        if self.at.is_empty() { "graph".to_string() } else { self.at.trim_end_matches(" / ").to_string() }
+        if self.at.is_empty() {
+            "graph".to_string()
+        } else {
+            self.at.trim_end_matches(" / ").to_string()
+        }
     }
 
     fn node(&self, index: usize) -> String {
@@ -90,7 +113,10 @@ impl<'a> Frame<'a> {
 
     fn define_input(&mut self, name: &'a str) -> Result<(), ModelError> {
         if name.is_empty() {
-            return Err(ModelError::Unnamed { at: self.place(), what: "an input" });
+            return Err(ModelError::Unnamed {
+                at: self.place(),
+                what: "an input",
+            });
         }
         if self.defined.insert(name, 0).is_some() {
             return Err(ModelError::Duplicate {
@@ -111,7 +137,11 @@ impl<'a> Frame<'a> {
                     } else {
                         self.node(before - 1)
                     };
-                    return Err(ModelError::Redefined { at: self.node(index), name: name.clone(), before });
+                    return Err(ModelError::Redefined {
+                        at: self.node(index),
+                        name: name.clone(),
+                        before,
+                    });
                 }
             }
         }
@@ -137,7 +167,11 @@ pub(super) fn check_function(
     context: &Context<'_, '_>,
 ) -> Result<(), ModelError> {
     let at = format!("function {} / ", place::function(function));
-    let mut frame = Frame::new(at, &function.node, function.output.iter().map(String::as_str).collect());
+    let mut frame = Frame::new(
+        at,
+        &function.node,
+        function.output.iter().map(String::as_str).collect(),
+    );
     for input in &function.input {
         frame.define_input(input)?;
     }
@@ -182,7 +216,10 @@ fn walk<'a>(
         let at = frames.len() - 1;
         for name in &frames[at].outputs {
             if name.is_empty() {
-                return Err(ModelError::Unnamed { at: frames[at].place(), what: "an output" });
+                return Err(ModelError::Unnamed {
+                    at: frames[at].place(),
+                    what: "an output",
+                });
             }
             look_up(&frames, name, "output")?;
         }
@@ -195,21 +232,39 @@ fn walk<'a>(
 fn look_up(frames: &[Frame<'_>], name: &str, role: &'static str) -> Result<(), ModelError> {
     let at = || {
         let inner = &frames[frames.len() - 1];
-        if inner.current < inner.nodes.len() { inner.node(inner.current) } else { inner.place() }
+        if inner.current < inner.nodes.len() {
+            inner.node(inner.current)
+        } else {
+            inner.place()
+        }
     };
     for frame in frames.iter().rev() {
-        let Some(&position) = frame.defined.get(name) else { continue };
+        let Some(&position) = frame.defined.get(name) else {
+            continue;
+        };
         if position <= frame.current {
             return Ok(());
         }
         let producer = position - 1;
         let name = name.to_string();
         return Err(match cycle(frame, frame.current, producer) {
-            Some(cycle) => ModelError::Cycle { at: at(), name, cycle },
-            None => ModelError::OutOfOrder { at: at(), name, producer: frame.node(producer) },
+            Some(cycle) => ModelError::Cycle {
+                at: at(),
+                name,
+                cycle,
+            },
+            None => ModelError::OutOfOrder {
+                at: at(),
+                name,
+                producer: frame.node(producer),
+            },
         });
     }
-    Err(ModelError::Undefined { at: at(), role, name: name.to_string() })
+    Err(ModelError::Undefined {
+        at: at(),
+        role,
+        name: name.to_string(),
+    })
 }
 
 /// The way from `producer` back to `reader`, if the producer needs what the reader makes.
@@ -222,9 +277,15 @@ fn cycle(frame: &Frame<'_>, reader: usize, producer: usize) -> Option<String> {
             break;
         }
         let node = &frame.nodes[index];
-        let needed = node.input.iter().map(String::as_str).chain(uses::captures(node));
+        let needed = node
+            .input
+            .iter()
+            .map(String::as_str)
+            .chain(uses::captures(node));
         for name in needed.filter(|name| !name.is_empty()) {
-            let Some(&position @ 1..) = frame.defined.get(name) else { continue };
+            let Some(&position @ 1..) = frame.defined.get(name) else {
+                continue;
+            };
             let before = position - 1;
             if before != producer && !came_from.contains_key(&before) {
                 came_from.insert(before, index);
@@ -259,7 +320,10 @@ fn check_node(
     context: &Context<'_, '_>,
 ) -> Result<(), ModelError> {
     if node.op_type().is_empty() {
-        return Err(ModelError::Unnamed { at: at(), what: "the operator" });
+        return Err(ModelError::Unnamed {
+            at: at(),
+            what: "the operator",
+        });
     }
     if opsets.get(node.domain()).is_none() {
         return Err(ModelError::DomainNotImported {
@@ -279,7 +343,10 @@ fn check_node(
             });
         }
     }
-    match context.functions.get(node.domain(), node.op_type(), node.overload()) {
+    match context
+        .functions
+        .get(node.domain(), node.op_type(), node.overload())
+    {
         // A call may leave out inputs from the end, and outputs that it does not need.
         Some(function) => {
             check_arity(
@@ -304,10 +371,20 @@ fn check_arity(
     inputs: Arity,
     outputs: Arity,
 ) -> Result<(), ModelError> {
-    for (role, names, arity) in [("inputs", &node.input, inputs), ("outputs", &node.output, outputs)] {
+    for (role, names, arity) in [
+        ("inputs", &node.input, inputs),
+        ("outputs", &node.output, outputs),
+    ] {
         // Empty names at the end are positions that are not there.
-        let count = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
-        let required = names.iter().take(arity.min).filter(|name| !name.is_empty()).count();
+        let count = names
+            .iter()
+            .rposition(|name| !name.is_empty())
+            .map_or(0, |last| last + 1);
+        let required = names
+            .iter()
+            .take(arity.min)
+            .filter(|name| !name.is_empty())
+            .count();
         // Required inputs must be named. Outputs may be skipped when nothing needs them.
         let short = role == "inputs" && required < arity.min;
         if count > arity.max || short {

@@ -13,8 +13,11 @@ pub(super) fn check_dense(tensor: &TensorProto, external: &ExternalData) -> Resu
     }
     // STRING tensors have elements but no bytes; INT8 has as many bytes as they have elements.
     let name = || tensor.name().to_string();
-    let (extent, _) = Extent::from_dims(DType::Int8, &tensor.dims)
-        .map_err(|source| LoadError::Dims { tensor: name(), source })?;
+    let (extent, _) =
+        Extent::from_dims(DType::Int8, &tensor.dims).map_err(|source| LoadError::Dims {
+            tensor: name(),
+            source,
+        })?;
     if tensor.string_data.len() != extent.elements() {
         return Err(LoadError::DataSize {
             tensor: name(),
@@ -35,11 +38,20 @@ pub(super) fn check_sparse(
     external: &ExternalData,
 ) -> Result<(), ModelError> {
     let name = sparse.values.as_ref().map_or(at, |values| values.name());
-    let fault = |fault: String| ModelError::Value { what: "sparse tensor", name: name.to_string(), fault };
-    let Some(values) = &sparse.values else { return Err(fault("expected values, got none".to_string())) };
+    let fault = |fault: String| ModelError::Value {
+        what: "sparse tensor",
+        name: name.to_string(),
+        fault,
+    };
+    let Some(values) = &sparse.values else {
+        return Err(fault("expected values, got none".to_string()));
+    };
     check_dense(values, external)?;
     if values.dims.len() != 1 {
-        return Err(fault(format!("values: expected rank 1, got {}", values.dims.len())));
+        return Err(fault(format!(
+            "values: expected rank 1, got {}",
+            values.dims.len()
+        )));
     }
     if sparse.dims.is_empty() || sparse.dims.iter().any(|&dim| dim < 1) {
         return Err(fault(format!(
@@ -49,7 +61,11 @@ pub(super) fn check_sparse(
     }
     let count = values.dims[0];
     let Some(indices) = &sparse.indices else {
-        return if count == 0 { Ok(()) } else { Err(fault("expected indices, got none".to_string())) };
+        return if count == 0 {
+            Ok(())
+        } else {
+            Err(fault("expected indices, got none".to_string()))
+        };
     };
     check_dense(indices, external)?;
     let rank = i64::try_from(sparse.dims.len()).unwrap_or(i64::MAX);

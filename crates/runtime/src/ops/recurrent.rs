@@ -40,7 +40,7 @@ fn shape(what: &str, expected: &[usize], got: &[usize]) -> Result<(), OpError> {
 
 /// FLOAT16 or BFLOAT16 numbers as FLOAT.
 fn widened(call: &mut Invocation<'_>, tensor: &Tensor) -> Result<Tensor, OpError> {
-    fn fill<T: Real>(from: &Tensor, to: &mut [f32]) -> Result<(), OpError>
+    fn fill<T>(from: &Tensor, to: &mut [f32]) -> Result<(), OpError>
     where
         T: Real<Acc = f32>,
     {

@@ -48,7 +48,7 @@ impl Branch {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(slots);
-            return Err(OpError::Nested(Box::new(error)));
+            return Err(OpError::Nested(error));
         }
         for (index, &slot) in self.plan.outputs.iter().enumerate().take(wanted) {
             if let Some(tensor) = slots[slot as usize].clone() {

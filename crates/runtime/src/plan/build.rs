@@ -38,8 +38,11 @@ const REARRANGES: &[&str] = &[
 ];
 
 /// Operators whose kernels ask for rows behind a retained input.
-const APPENDS: &[(&str, &str)] =
-    &[("", "Concat"), ("", "Attention"), ("com.microsoft", "GroupQueryAttention")];
+const APPENDS: &[(&str, &str)] = &[
+    ("", "Concat"),
+    ("", "Attention"),
+    ("com.microsoft", "GroupQueryAttention"),
+];
 
 /// How deep calls of model-local functions may nest.
 const CALL_DEPTH: usize = 100;
@@ -101,6 +104,9 @@ pub fn survey(model: &Model) -> Result<Vec<OperatorUse>, SessionError> {
     }
     Ok(uses)
 }
+
+/// A compiled branch: its plan, the outer and inner slot of each captured value, and what is known of its outputs.
+type Compiled = (Plan, Vec<(Slot, Slot)>, Vec<Known>);
 
 /// Opset versions by domain, as one model or function imports them.
 #[derive(Clone, Default)]
@@ -258,7 +264,7 @@ impl<'m> Builder<'m> {
         graph: &GraphProto,
         outer: &mut dyn Outer,
         place: &Place,
-    ) -> Result<(Plan, Vec<(Slot, Slot)>, Vec<Known>), SessionError> {
+    ) -> Result<Compiled, SessionError> {
         let mut scope = Scope {
             outer: Some(outer),
             ..Scope::default()
@@ -328,7 +334,7 @@ impl<'m> Builder<'m> {
                 })?),
             });
         }
-        if &*label.domain == "" && &*label.op_type == "If" {
+        if label.domain.is_empty() && &*label.op_type == "If" {
             return self.conditional(scope, node, inputs, label, place);
         }
         match self.kernel(scope, node, &inputs, &label, place) {
@@ -399,7 +405,7 @@ impl<'m> Builder<'m> {
         label: NodeLabel,
     ) {
         let from_cache = inputs.iter().flatten().any(|&slot| scope.known(slot).cache);
-        let rearranges = &*label.domain == "" && REARRANGES.contains(&&*label.op_type);
+        let rearranges = label.domain.is_empty() && REARRANGES.contains(&&*label.op_type);
         let cache = from_cache && rearranges;
         let constants: Option<Vec<_>> = inputs
             .iter()
@@ -663,9 +669,7 @@ impl<'m> Builder<'m> {
                 step.rewrites_cache = false;
             }
             plan.usual.push(match (domain, op_type) {
-                ("", "If") => {
-                    Outcome::Copied("it is computed inside a branch of `If`".to_string())
-                }
+                ("", "If") => Outcome::Copied("it is computed inside a branch of `If`".to_string()),
                 _ if appends && reads.is_none() => Outcome::Copied(format!(
                     "`{}` does not reach this {op_type} directly",
                     binding.input
