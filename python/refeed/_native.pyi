@@ -582,6 +582,9 @@ class RuntimeSession:
     def model(self) -> Model:
         """The model."""
     @property
+    def output_types(self) -> list[ValueInfo]:
+        """What the operators' rules say of the graph outputs: often more than their declarations do."""
+    @property
     def live_bytes(self) -> int:
         """Bytes that tensors of this session have in use."""
 

@@ -40,7 +40,8 @@ def _dtype(value: ValueInfo) -> np.dtype[Any]:
 def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
     """Make the initial values of all bound inputs from their declared types.
 
-    Known dimensions are taken, the first dimension is `batch` where it is a symbol, every other symbol is 0.
+    Known dimensions are taken, also those that only the operators behind the bound output tell (a head size that the
+    model declares by a name); the first dimension is `batch` where it is a symbol, every other symbol is 0.
 
     Parameters
     ----------
@@ -59,14 +60,20 @@ def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]
     refeed.ValueTypeError
         When an input declares no shape or an element type that NumPy does not have.
     """
-    bound = {binding.input for binding in model.bindings}
+    bound = {binding.input: binding.output for binding in model.bindings}
+    inferred = {value.name: value.shape for value in RuntimeSession(model).output_types}
     caches = {}
     for value in model.inputs:
         if value.name not in bound:
             continue
         if value.shape is None:
             raise errors.ValueTypeError(f"input `{value.name}`: no initial value can be made for {value.type}")
-        shape = [dim if isinstance(dim, int) else (batch if axis == 0 else 0) for axis, dim in enumerate(value.shape)]
+        known = inferred[bound[value.name]] or value.shape
+        if len(known) != len(value.shape):
+            known = value.shape
+        shape = [batch if axis == 0 else 0 for axis in range(len(value.shape))]
+        for axis, dims in enumerate(zip(value.shape, known, strict=True)):
+            shape[axis] = next((dim for dim in dims if isinstance(dim, int)), shape[axis])
         caches[value.name] = np.zeros(shape, _dtype(value))
     return caches
 

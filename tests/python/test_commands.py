@@ -80,7 +80,9 @@ def test_commands_bind_nothing_unasked(capsys: Capture, cases: pathlib.Path) -> 
     assert "--bind known" in err
 
 
-@pytest.mark.parametrize("case", ["dynamo18_llama", "optimum_llama", "optimum_gpt2", "dynamo20_phi3"])
+@pytest.mark.parametrize(
+    "case", ["dynamo18_llama", "optimum_llama", "optimum_gpt2", "dynamo20_phi3", "genai_llama_fp32", "mobius_llama"]
+)
 def test_generate_makes_the_stored_tokens(capsys: Capture, cases: pathlib.Path, case: str) -> None:
     import numpy as np
 

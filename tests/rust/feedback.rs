@@ -92,6 +92,16 @@ fn a_failed_reset_changes_nothing() {
 }
 
 #[test]
+fn an_opset_from_the_future_is_refused() {
+    let mut proto = accumulate().proto().clone();
+    proto.opset_import[0].version = Some(29);
+    let model = refeed_graph::Model::from_proto(proto, &refeed_graph::LoadOptions::default());
+    let error = RuntimeSession::new(model.unwrap(), RuntimeSessionOptions::default()).unwrap_err();
+    let text = "opset 29 of ai.onnx is newer than the newest that refeed reads, 28";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
 fn a_model_without_bindings_has_no_state() {
     let plain = unbound(graph(
         vec![node("Add", "x x", "y")],

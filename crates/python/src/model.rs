@@ -20,6 +20,12 @@ pub(crate) struct PyValueInfo {
     inner: ValueInfo,
 }
 
+impl PyValueInfo {
+    pub(crate) fn new(inner: ValueInfo) -> PyValueInfo {
+        PyValueInfo { inner }
+    }
+}
+
 #[pymethods]
 impl PyValueInfo {
     #[getter]

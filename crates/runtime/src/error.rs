@@ -148,6 +148,14 @@ pub enum SessionError {
         /// Its kind.
         kind: String,
     },
+    /// The model imports a version of ai.onnx whose operators may mean what refeed does not know.
+    #[error("opset {got} of ai.onnx is newer than the newest that refeed reads, {newest}")]
+    Opset {
+        /// Imported version.
+        got: i64,
+        /// Newest version that the schemas cover.
+        newest: i64,
+    },
     /// The environment asks for an instruction set that the machine does not have.
     #[error(transparent)]
     Isa(#[from] refeed_kernels::IsaError),

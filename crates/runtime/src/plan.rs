@@ -12,6 +12,7 @@ use crate::append::AppendSite;
 use crate::events::NodeLabel;
 use crate::explain::Outcome;
 use crate::kernel::{Kernel, Slot};
+use refeed_graph::types::TensorType;
 use refeed_values::Tensor;
 use std::fmt;
 
@@ -52,6 +53,8 @@ pub(crate) struct Plan {
     /// Values of inputs that are not fed, by input position.
     pub(crate) defaults: Vec<(usize, Tensor)>,
     pub(crate) steps: Vec<Step>,
+    /// What the operators' rules say of the graph outputs, in the graph's order.
+    pub(crate) output_types: Vec<TensorType>,
     /// Slots that still hold a value after the last step.
     pub(crate) leftover: Vec<Slot>,
     /// What a binding's call amounts to when no append is tried, by binding.

@@ -9,7 +9,7 @@ use crate::execute::{Environment, execute};
 use crate::interrupt::{Interrupt, Poll};
 use crate::options::RuntimeSessionOptions;
 use crate::plan::{Plan, compile};
-use refeed_graph::types::ValueType;
+use refeed_graph::types::{TensorType, ValueType};
 use refeed_graph::{BindingUses, Model};
 use refeed_kernels::{Compute, Isa, ThreadPool};
 use refeed_values::{Allocator, Pool, Provenance, Tensor};
@@ -359,6 +359,11 @@ impl RuntimeSession {
             false => usual.clone(),
         });
         outcomes.collect()
+    }
+
+    /// What the operators' rules say of the graph outputs: often more than their declarations do.
+    pub fn output_types(&self) -> &[TensorType] {
+        &self.core.plan.output_types
     }
 
     /// Position of a graph input by name, for [`RuntimeSession::run_positions`].

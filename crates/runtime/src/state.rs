@@ -111,11 +111,13 @@ impl PersistentValueState {
         core: Arc<Core>,
         initial: impl IntoIterator<Item = (&'n str, Tensor)>,
     ) -> Result<PersistentValueState, StateError> {
-        let retained = check_initial(&core, initial)?;
+        let mut workspace = Workspace::new(&core);
+        let retained = check_initial(&core, initial, &mut workspace.warnings)?;
+        let warnings = AtomicUsize::new(workspace.warnings.len());
         let bindings = core.model.bindings().len();
         let inner = Inner {
             retained,
-            workspace: Workspace::new(&core),
+            workspace,
             appends: Appends::new(bindings),
             explanation: vec![Outcome::NotRun; bindings],
             rewritten: Vec::new(),
@@ -123,7 +125,7 @@ impl PersistentValueState {
         Ok(PersistentValueState {
             core,
             inner: Mutex::new(Some(inner)),
-            warnings: AtomicUsize::new(0),
+            warnings,
         })
     }
 
@@ -207,7 +209,9 @@ impl PersistentValueState {
     ) -> Result<(), StateError> {
         let mut guard = self.take()?;
         let inner = guard.as_mut().ok_or(StateError::Closed)?;
-        inner.retained = check_initial(&self.core, initial)?;
+        let warnings = &mut inner.workspace.warnings;
+        inner.retained = check_initial(&self.core, initial, warnings)?;
+        self.warnings.store(warnings.len(), Ordering::Relaxed);
         inner.explanation.fill(Outcome::NotRun);
         Ok(())
     }
@@ -279,6 +283,7 @@ impl PersistentValueState {
 fn check_initial<'n>(
     core: &Core,
     initial: impl IntoIterator<Item = (&'n str, Tensor)>,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<Retained>, StateError> {
     let bindings = core.model.bindings();
     let mut found: Vec<Option<Tensor>> = vec![None; bindings.len()];
@@ -287,12 +292,11 @@ fn check_initial<'n>(
         found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(tensor);
     }
     let mut table = core.retained_symbols.table();
-    let mut warnings = Vec::new();
     let mut retained = Vec::with_capacity(bindings.len());
     for ((binding, rule), tensor) in bindings.iter().zip(&core.retained).zip(found) {
         let tensor = tensor.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?;
         if let Some(clash) = rule.check(&tensor, &mut table)? {
-            note_clash(core.uses, clash, &mut warnings)?;
+            note_clash(core.uses, clash, warnings)?;
         }
         retained.push(Retained {
             value: PersistentTensor::imported(tensor),

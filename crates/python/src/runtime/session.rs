@@ -1,6 +1,6 @@
 //! `RuntimeSession`: a compiled model whose runs remember nothing.
 
-use crate::model::{PyModel, source};
+use crate::model::{PyModel, PyValueInfo, source};
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::feeds::{Feeds, Names};
@@ -9,6 +9,7 @@ use crate::runtime::tensor::{Warned, named};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use refeed_graph::Model;
+use refeed_graph::types::{ValueInfo, ValueType};
 use refeed_runtime::{RuntimeContext, RuntimeSession, RuntimeSessionOptions};
 
 #[pyclass(name = "RuntimeSession", module = "refeed.runtime", frozen)]
@@ -102,6 +103,21 @@ impl PyRuntimeSession {
             .forecast()
             .iter()
             .map(ToString::to_string)
+            .collect()
+    }
+
+    #[getter]
+    fn output_types(&self) -> Vec<PyValueInfo> {
+        let outputs = self.inner.model().outputs().iter();
+        let types = self.inner.output_types().iter();
+        outputs
+            .zip(types)
+            .map(|(info, ty)| {
+                PyValueInfo::new(ValueInfo {
+                    name: info.name.clone(),
+                    ty: ValueType::Tensor(ty.clone()),
+                })
+            })
             .collect()
     }
 

@@ -44,6 +44,9 @@ const APPENDS: &[(&str, &str)] = &[
     ("com.microsoft", "GroupQueryAttention"),
 ];
 
+/// The newest version of ai.onnx that the operator schemas were written from.
+const NEWEST_OPSET: i64 = 28;
+
 /// How deep calls of model-local functions may nest.
 const CALL_DEPTH: usize = 100;
 
@@ -231,6 +234,11 @@ impl<'m> Builder<'m> {
             }
         }
         let opsets = Arc::new(Opsets::new(&model.proto().opset_import));
+        let got = opsets.version("");
+        if got > NEWEST_OPSET {
+            let newest = NEWEST_OPSET;
+            return Err(SessionError::Opset { got, newest });
+        }
         let place = Place {
             opsets,
             within: None,
@@ -239,6 +247,11 @@ impl<'m> Builder<'m> {
         };
         self.nodes(&mut scope, &graph.node, &place)?;
         plan.outputs = self.outputs(&mut scope, graph)?;
+        let types = plan
+            .outputs
+            .iter()
+            .map(|&slot| scope.known(slot).ty.clone());
+        plan.output_types = types.collect();
         self.place_appends(&mut scope, &mut plan);
         finish(scope, &mut plan);
         Ok(plan)
