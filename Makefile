@@ -32,8 +32,9 @@ lint: ## Clippy with warnings denied
 test-rust: ## Rust unit, integration and doc tests
 	cargo test --quiet --locked
 
-test-isa: ## The kernel tests once more for each instruction set of this machine
-	for isa in scalar avx2; do REFEED_ISA=$$isa cargo test --quiet --locked -p refeed-kernels --lib || exit 1; done
+# The same packages as test-rust, so that nothing is built again.
+test-isa: ## The unit and integration tests once more for each lesser instruction set
+	for isa in scalar avx2; do REFEED_ISA=$$isa cargo test --quiet --locked --lib || exit 1; done
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
