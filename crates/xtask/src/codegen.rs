@@ -87,7 +87,7 @@ pub fn write() -> Outcome<()> {
     Ok(())
 }
 
-/// Compares the checked-in files with what [`write`] would write.
+/// Compares the checked-in files with what [`write()`] would write.
 ///
 /// # Errors
 /// When they differ, naming the first line that does.
