@@ -477,7 +477,7 @@ class RuntimeSessionOptions:
     binding_uses : {"one", "any"}, optional
         How often a bound input may be used; overrides what the model says.
     max_length : int, optional
-        The longest that a growing axis will become: its room is reserved at once.
+        The expected length of growing axes: room is reserved at once. Not a limit: beyond it values grow as usual.
     memory_limit : int, optional
         Most bytes that the tensors of a session may have in use at once.
     check_shapes : bool
@@ -523,7 +523,7 @@ class RuntimeSessionOptions:
     def binding_uses(self, value: _Uses | None) -> None: ...
     @property
     def max_length(self) -> int | None:
-        """The longest that a growing axis will become."""
+        """The expected length of growing axes; a reservation, not a limit."""
     @max_length.setter
     def max_length(self, value: int | None) -> None: ...
     @property

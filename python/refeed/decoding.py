@@ -41,7 +41,8 @@ def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]
     """Make the initial values of all bound inputs from their declared types.
 
     Known dimensions are taken, also those that only the operators behind the bound output tell (a head size that the
-    model declares by a name); the first dimension is `batch` where it is a symbol, every other symbol is 0.
+    model declares by a name). The first dimension is `batch` where it is a symbol, and so is the symbol of the first
+    dimension of `input_ids` wherever it stands; every other symbol is 0.
 
     Parameters
     ----------
@@ -62,6 +63,8 @@ def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]
     """
     bound = {binding.input: binding.output for binding in model.bindings}
     inferred = {value.name: value.shape for value in RuntimeSession(model).output_types}
+    tokens = next((value.shape for value in model.inputs if value.name == "input_ids"), None)
+    rows = tokens[0] if tokens and isinstance(tokens[0], str) else None
     caches = {}
     for value in model.inputs:
         if value.name not in bound:
@@ -71,7 +74,7 @@ def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]
         known = inferred[bound[value.name]] or value.shape
         if len(known) != len(value.shape):
             known = value.shape
-        shape = [batch if axis == 0 else 0 for axis in range(len(value.shape))]
+        shape = [batch if axis == 0 or dim == rows is not None else 0 for axis, dim in enumerate(value.shape)]
         for axis, dims in enumerate(zip(value.shape, known, strict=True)):
             shape[axis] = next((dim for dim in dims if isinstance(dim, int)), shape[axis])
         caches[value.name] = np.zeros(shape, _dtype(value))

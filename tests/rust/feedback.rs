@@ -308,3 +308,52 @@ fn operations_of_one_state_do_not_overlap() {
         Outcome::InPlace | Outcome::Grown(_)
     ));
 }
+
+#[test]
+fn a_retained_feed_is_no_longer_the_callers_memory() {
+    use refeed_values::{Buffer, Provenance};
+    // A delay line: the bound output is the graph input itself.
+    let graph = graph(
+        vec![node("Identity", "before", "out")],
+        vec![
+            value("x", DType::Uint8, "2"),
+            value("before", DType::Uint8, "2"),
+        ],
+        vec![
+            value("x", DType::Uint8, "2"),
+            value("out", DType::Uint8, "2"),
+        ],
+    );
+    let model = bound(graph, &[("before", "x")], BindingUses::One);
+    let zeros = Tensor::from_slice(&[2], &[0u8; 2]).unwrap();
+    let state =
+        PersistentValueState::new(model, [("before", zeros)], RuntimeSessionOptions::default())
+            .unwrap();
+    let lent = Buffer::from_owner(vec![5u8, 6], Provenance::Foreign);
+    let x = Tensor::dense(DType::Uint8, &[2], lent).unwrap();
+    let out = state
+        .run(&RuntimeContext::default(), [("x", x.clone())])
+        .unwrap();
+    let retained = state.values().unwrap()[0].1.clone();
+    assert!(!retained.buffer().same_allocation(x.buffer()));
+    assert_eq!(retained.as_ptr(), out["x"].as_ptr());
+    let told = state.explain().unwrap().bindings[0].outcome.to_string();
+    assert_eq!(told, "computed by nothing: it is the graph input `x`");
+}
+
+#[test]
+fn ranks_beyond_the_limit_are_refused_at_once() {
+    let dims = "1 ".repeat(65);
+    let error = refeed_graph::Model::from_proto(
+        refeed_proto::ModelProto {
+            graph: Some(graph(
+                vec![node("Identity", "x", "y")],
+                vec![value("x", DType::Float, &dims)],
+                vec![value("y", DType::Float, &dims)],
+            )),
+            ..accumulate().proto().clone()
+        },
+        &refeed_graph::LoadOptions::default(),
+    );
+    assert!(error.unwrap_err().to_string().contains("64"));
+}

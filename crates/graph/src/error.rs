@@ -339,7 +339,7 @@ pub enum BindingError {
         before: usize,
     },
     /// The single-use rule.
-    #[error("bound input `{}` must be used exactly once, got {count} uses{}; binding_uses=\"any\" allows more", shown(input), listed(sites, *count))]
+    #[error("bound input `{}` must be used exactly once, got {count} uses{}; uses=\"any\" (--uses any) allows more", shown(input), listed(sites, *count))]
     Uses {
         /// The input.
         input: String,

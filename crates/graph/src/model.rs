@@ -3,12 +3,12 @@
 use crate::bindings::{Binding, BindingUses, Bindings};
 use crate::error::{BindingError, ModelError};
 use crate::functions::FunctionTable;
-use crate::load::{self, ExternalData, LoadError, LoadOptions, tensor_bytes};
-use crate::types::ValueInfo;
+use crate::load::{self, ExternalData, LoadError, LoadOptions, shown, tensor_bytes};
+use crate::types::{TensorType, ValueInfo};
 use crate::uses::{self, InputUses};
 use crate::validate::{self, Opsets};
 use refeed_proto::{Bytes, GraphProto, ModelProto, TensorProto};
-use refeed_values::{Allocator, Buffer, DType, Extent, Provenance, Tensor, TensorMut};
+use refeed_values::{Allocator, Buffer, DType, Extent, MAX_RANK, Provenance, Tensor, TensorMut};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,8 +102,19 @@ impl Model {
         let validated = validate::validate(&proto, &external)?;
         let opsets = Opsets::new("model", &proto.opset_import)?;
         let graph = proto.graph.as_ref().ok_or(ModelError::NoGraph)?;
-        let inputs = graph.input.iter().map(ValueInfo::from_proto).collect();
-        let outputs = graph.output.iter().map(ValueInfo::from_proto).collect();
+        let inputs: Vec<ValueInfo> = graph.input.iter().map(ValueInfo::from_proto).collect();
+        let outputs: Vec<ValueInfo> = graph.output.iter().map(ValueInfo::from_proto).collect();
+        for info in inputs.iter().chain(&outputs) {
+            let rank = info.ty.tensor().and_then(TensorType::rank).unwrap_or(0);
+            if rank > MAX_RANK {
+                return Err(ModelError::Limit {
+                    at: format!("graph value `{}`", shown(&info.name)),
+                    what: "axes",
+                    limit: MAX_RANK as u64,
+                    got: rank as u64,
+                });
+            }
+        }
         let inner = Inner {
             proto,
             external,

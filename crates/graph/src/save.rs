@@ -332,6 +332,18 @@ impl NewFile {
                 io::Error::from(io::ErrorKind::InvalidInput),
             ));
         }
+        // Renaming over a device, pipe or folder would replace it; a link is replaced, not followed.
+        if let Ok(held) = fs::symlink_metadata(path)
+            && !held.is_file()
+            && !held.is_symlink()
+        {
+            let text =
+                "expected a new name or a regular file to replace, found something else there";
+            return Err(failed(
+                "replacing it",
+                io::Error::new(io::ErrorKind::InvalidInput, text),
+            ));
+        }
         // A name that exists belongs to somebody else, perhaps to an earlier process of the same number.
         for _ in 0..100 {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -43,7 +43,8 @@ macro_rules! affine_halves {
 }
 affine_halves!(f16, bf16);
 
-/// Turns a product of shape `[m, n]` into `alpha * product + beta * c`, where `c` broadcasts to it.
+/// Turns a product of shape `[m, n]` into `alpha * product + beta * c`, where `c` broadcasts to it; `c` is not read when
+/// `beta` is 0.
 ///
 /// Source: ONNX operator `Gemm`.
 ///
@@ -57,7 +58,8 @@ pub fn scale_and_add<T: Affine>(
     beta: f32,
 ) -> Result<(), KernelError> {
     KernelError::check_len("product", m.saturating_mul(n), product.len())?;
-    let Some(c) = c else {
+    // A factor of 0 means that C is not there: its infinities and NaN must not come through.
+    let Some(c) = c.filter(|_| beta != 0.0) else {
         if alpha != 1.0 {
             for value in product {
                 *value = value.affine(alpha, T::default(), 0.0);
@@ -128,5 +130,14 @@ mod tests {
         let mut out = [5u32, 7];
         scale_and_add(&mut out, [1, 2], 0.5, None, 1.0).unwrap();
         assert_eq!(out, [2, 3]);
+    }
+
+    #[test]
+    fn a_factor_of_zero_does_not_read_c() {
+        let c = [f32::NAN, f32::INFINITY];
+        let c = View::from_slice(&c, &[2]).unwrap();
+        let mut product = [1.0f32, 2.0];
+        scale_and_add(&mut product, [1, 2], 3.0, Some(&c), 0.0).unwrap();
+        assert_eq!(product, [3.0, 6.0]);
     }
 }

@@ -98,7 +98,7 @@ impl fmt::Display for Explanation {
         for (name, bytes) in &self.materialised {
             writeln!(
                 f,
-                "{name}: {bytes} bytes copied, so that it shares no memory with a feed"
+                "{name}: {bytes} bytes copied, so that it shares no memory that the caller lent"
             )?;
         }
         for (op_type, bytes) in &self.rewritten {

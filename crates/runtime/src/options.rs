@@ -18,7 +18,8 @@ pub struct RuntimeSessionOptions {
     pub append_reuse: AppendReuse,
     /// How often a bound input may be used; overrides what the model says.
     pub binding_uses: Option<BindingUses>,
-    /// The longest that a growing axis will become: its room is reserved at once instead of by doubling.
+    /// The expected length of growing axes: room for it is reserved at once instead of by doubling. Not a limit: a value
+    /// that becomes longer grows as usual.
     pub max_length: Option<usize>,
     /// Most bytes that the tensors of a session may have in use at once.
     pub memory_limit: Option<usize>,

@@ -191,12 +191,17 @@ impl Workspace {
         let mut outputs = Vec::with_capacity(core.plan.outputs.len());
         for (position, &slot) in core.plan.outputs.iter().enumerate() {
             let name = &core.names[position];
-            // A slot that is both input and output is handed straight through.
-            let passed = core.plan.inputs.contains(&slot);
             let tensor = self.slots[slot as usize]
                 .clone()
                 .ok_or_else(|| crate::error::SessionError::NoProducer(name.to_string()))?;
-            let lent = tensor.provenance() == Provenance::Foreign
+            let foreign = tensor.provenance() == Provenance::Foreign;
+            // A slot that is both input and output is handed straight through, except that what is to be retained must
+            // not be memory that the caller may refill for the next call.
+            let refillable = foreign
+                && bound(position)
+                && feeds.iter().any(|(fed, _)| core.plan.inputs[*fed] == slot);
+            let passed = core.plan.inputs.contains(&slot) && !refillable;
+            let lent = foreign
                 || feeds
                     .iter()
                     .any(|(_, feed)| feed.buffer().same_allocation(tensor.buffer()));

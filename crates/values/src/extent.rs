@@ -15,6 +15,14 @@ pub enum ExtentError {
         /// The shape that was asked for.
         shape: Vec<usize>,
     },
+    /// More axes than any operator or array package handles.
+    #[error("expected at most {most} axes, got {rank}")]
+    Rank {
+        /// Axes asked for.
+        rank: usize,
+        /// The limit.
+        most: usize,
+    },
     /// A dimension from a file or tensor is negative.
     #[error("dimension {axis} of shape {shape:?} is negative")]
     Negative {
@@ -27,6 +35,9 @@ pub enum ExtentError {
     #[error("STRING tensors have no byte extent")]
     NoFixedWidth,
 }
+
+/// The most axes that a tensor may have, as in NumPy.
+pub const MAX_RANK: usize = 64;
 
 /// Element count and byte size of a dense tensor, checked.
 ///
@@ -46,10 +57,14 @@ impl Extent {
     /// The extent of `shape` elements of `dtype`.
     ///
     /// # Errors
-    /// When the count or the size exceeds `isize::MAX`, also where another dimension is 0, or the type is STRING.
+    /// When there are more than [`MAX_RANK`] axes, the count or the size exceeds `isize::MAX`, also where another dimension is 0, or the type is STRING.
     pub fn new(dtype: DType, shape: &[usize]) -> Result<Extent, ExtentError> {
         if dtype == DType::String {
             return Err(ExtentError::NoFixedWidth);
+        }
+        if shape.len() > MAX_RANK {
+            let (rank, most) = (shape.len(), MAX_RANK);
+            return Err(ExtentError::Rank { rank, most });
         }
         let overflow = || ExtentError::Overflow {
             dtype,
@@ -175,5 +190,12 @@ mod tests {
                 shape: vec![2, -1]
             }
         );
+    }
+
+    #[test]
+    fn more_axes_than_the_limit_are_refused() {
+        assert!(Extent::new(DType::Bool, &[1; MAX_RANK]).is_ok());
+        let error = Extent::new(DType::Bool, &[1; MAX_RANK + 1]).unwrap_err();
+        assert_eq!(error.to_string(), "expected at most 64 axes, got 65");
     }
 }

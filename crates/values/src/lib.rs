@@ -28,7 +28,7 @@ pub use allocation::{ALIGNMENT, AllocError, Allocation, Allocator, Provenance};
 pub use append::{AppendError, AppendPolicy, AppendReuse, PersistentTensor};
 pub use buffer::Buffer;
 pub use dtype::{DType, Element};
-pub use extent::{Extent, ExtentError};
+pub use extent::{Extent, ExtentError, MAX_RANK};
 pub use layout::{Dims, Layout, Strides};
 pub use pool::Pool;
 pub use tensor::{Tensor, TensorError, TensorMut};

@@ -67,6 +67,10 @@ class ReferenceEvaluator:
         refeed.KernelError
             When a node fails.
         """
+        if isinstance(output_names, str):
+            raise TypeError(f"output_names: expected a list of names or None, got the name `{output_names}`")
+        if not isinstance(feeds, Mapping):
+            raise TypeError(f"feeds: expected a mapping from names to arrays, got {type(feeds).__name__}")
         wanted = self._outputs if output_names is None else list(output_names)
         for name in wanted:
             if name not in self._outputs:

@@ -249,7 +249,7 @@ fn the_result_is_verified() {
         &[
             "`past` must be used exactly once, got 2 uses",
             "node 0 (Shape) input 0",
-            "binding_uses",
+            "--uses any",
         ],
     );
     let (bound, _) = bind(&model, &request.with_uses(BindingUses::Any)).unwrap();

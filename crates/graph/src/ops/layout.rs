@@ -6,6 +6,7 @@ use crate::schema::{
     Arity, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
 };
 use crate::types::Dim;
+use refeed_values::MAX_RANK;
 use refeed_values::layout::Dims;
 
 fn shape_error(text: String) -> InferError {
@@ -29,6 +30,12 @@ pub fn axis_of(axis: i64, rank: usize) -> Result<usize, InferError> {
 /// # Errors
 /// When one is out of range or given twice.
 pub fn axes_of(axes: &[i64], rank: usize) -> Result<Dims, InferError> {
+    if axes.len() > MAX_RANK {
+        let got = axes.len();
+        return Err(shape_error(format!(
+            "expected at most {MAX_RANK} axes, got {got}"
+        )));
+    }
     let mut out = Dims::new();
     for &axis in axes {
         let axis = axis_of(axis, rank)?;

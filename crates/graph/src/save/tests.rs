@@ -184,3 +184,14 @@ fn external_data_that_vanishes_is_an_error_and_leaves_no_file() {
     assert!(model.save(target.path().join("")).is_err());
     assert_eq!(files(target.path()), [] as [String; 0]);
 }
+
+#[test]
+fn what_is_no_file_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = with_external(folder.path());
+    let taken = folder.path().join("taken.onnx");
+    fs::create_dir(&taken).unwrap();
+    let error = model.save(&taken).unwrap_err().to_string();
+    assert!(error.contains("taken.onnx"), "{error}");
+    assert!(taken.is_dir());
+}

@@ -662,7 +662,14 @@ impl<'m> Builder<'m> {
                 .iter_mut()
                 .find(|step| step.outputs.contains(&Some(output)));
             let Some(step) = producer else {
-                plan.usual.push(Outcome::Computed(Arc::from("a constant")));
+                let fed = plan.inputs.iter().position(|slot| *slot == output);
+                plan.usual.push(match fed {
+                    Some(fed) => Outcome::Computed(Arc::from(format!(
+                        "nothing: it is the graph input `{}`",
+                        self.model.inputs()[fed].name
+                    ))),
+                    None => Outcome::Computed(Arc::from("a constant")),
+                });
                 plan.appends.push(false);
                 continue;
             };
