@@ -18,6 +18,7 @@ help: ## List the targets
 
 demo: ## Install into .venv and decode the shipped model with its state kept
 	$(PYTHON) -m venv .venv
+	@echo "building refeed (some minutes the first time) ..."
 	.venv/bin/pip install --quiet .
 	.venv/bin/refeed demo
 

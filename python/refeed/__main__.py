@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import refeed
-from refeed.commands import bind, demo, generate, inspect
+from refeed.commands import bind, binding, demo, generate, inspect
 
 __all__ = ["main"]
 
@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 for success, 1 for a model or value that cannot be used, 2 for a wrong command line, 130 after Ctrl-C.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    binding.check(parser, options)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

@@ -65,6 +65,7 @@ def test_bind_writes_a_model_that_is_bound(capsys: Capture, tmp_path: pathlib.Pa
     assert code == 0
     assert "past" in out
     assert "a pair" in out
+    assert out.endswith(f"wrote {target}\n")
     model = refeed.load(target)
     assert [(b.input, b.output, b.publish) for b in model.bindings] == [("past", "present", "once")]
     assert model.binding_uses == "any"
@@ -72,6 +73,18 @@ def test_bind_writes_a_model_that_is_bound(capsys: Capture, tmp_path: pathlib.Pa
     code, _, _ = run(capsys, "bind", source, target, "--bind", "past -> present", "--publish", "past=if_present")
     assert code == 0
     assert refeed.load(target).bindings[0].publish == "if_present"
+
+
+def test_bind_names_both_files_it_writes(capsys: Capture, cases: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "bound.onnx"
+    source = cases / "mobius_llama" / "model.onnx"
+    code, out, _ = run(capsys, "bind", source, target, "--bind", "known", "--uses", "any")
+    assert code == 0
+    assert out.endswith(f"wrote {target}\nwrote {target}.data\n")
+    assert (tmp_path / "bound.onnx.data").exists()
+    code, out, _ = run(capsys, "inspect", target)
+    assert code == 0
+    assert "bindings (uses: any):" in out
 
 
 def test_commands_bind_nothing_unasked(capsys: Capture, cases: pathlib.Path) -> None:
@@ -122,6 +135,9 @@ def test_generate_makes_the_stored_tokens(capsys: Capture, cases: pathlib.Path, 
         ["generate", "x", "--prompt-ids", "1", "--max-new-tokens", "0"],
         ["generate", "x"],
         ["bind", "x", "y"],
+        ["inspect", "x", "--uses", "any"],
+        ["generate", "x", "--prompt-ids", "1", "--publish", "once"],
+        ["demo", "--uses", "any"],
         ["nonsense"],
         [],
     ],
@@ -177,7 +193,9 @@ def test_the_demo_counts_and_compares(capsys: Capture) -> None:
     assert fed == f"{sum(range(5, 44)) * 512 / 1024:.1f} KiB"
     kept, fed = table["cache buffers allocated"]
     assert (kept, fed) == ("8", str(4 * 40))
-    assert "tokens of all four runs agree" in out
+    assert "both ways, each run twice, gave the same tokens" in out
+    assert "Reshape writes the cache again each step" in out
+    assert re.search(r"^tokens: (\d+,){24}\.\.\.$", out, re.MULTILINE)
     assert "cache length: 44" in out
     assert re.search(r"cache capacity: \d+ rows", out)
 

@@ -1,6 +1,7 @@
 """`refeed bind`: write bindings into a model file."""
 
 import argparse
+import pathlib
 import sys
 from typing import Any
 
@@ -19,11 +20,25 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def _stamp(path: pathlib.Path) -> tuple[int, int] | None:
+    """Return what changes when a file is written: its number and its time; None when there is no file."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns
+
+
 def run(options: argparse.Namespace) -> int:
-    """Bind, print what was bound, and save."""
+    """Bind, save, and print what was bound and written."""
     model, report = binding.bind(refeed.load(options.model), options)
+    payloads = pathlib.Path(f"{options.out}.data")
+    before = _stamp(payloads)
+    model.save(options.out)
     print(report)
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    model.save(options.out)
+    print(f"wrote {options.out}")
+    if _stamp(payloads) != before:
+        print(f"wrote {payloads}")
     return 0

@@ -6,7 +6,7 @@ import sys
 import refeed
 from refeed._native import BindReport, Model
 
-__all__ = ["NOTHING_BOUND", "add_options", "bind", "bound"]
+__all__ = ["NOTHING_BOUND", "add_options", "bind", "bound", "check"]
 
 NOTHING_BOUND = "the model binds no input to an output; say what to bind with --bind known or --bind PAIRS"
 
@@ -33,6 +33,13 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = False) -> N
         default=[],
         help="always, once or if_present for all bindings, or INPUT=POLICY for one",
     )
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with a usage error when `--uses` or `--publish` stand without the `--bind` that they modify."""
+    if not options.bind and (options.uses or options.publish):
+        name = "--uses" if options.uses else "--publish"
+        parser.error(f"{name}: expected --bind as well, which it modifies")
 
 
 def _pairs_and_patterns(texts: list[str]) -> tuple[list[tuple[str, str]], list[str]]:

@@ -31,7 +31,7 @@ def _bindings(model: Model) -> list[str]:
         (pair.input, "<-", pair.output, f"publish {pair.publish}", outcome)
         for pair, outcome in zip(model.bindings, forecast, strict=True)
     ]
-    return [f"bindings, each input used {model.binding_uses}:", rows(lines)]
+    return [f"bindings (uses: {model.binding_uses}):", rows(lines)]
 
 
 def run(options: argparse.Namespace) -> int:
