@@ -2,6 +2,7 @@
 
 mod branch;
 mod build;
+mod checks;
 mod fold;
 mod scope;
 

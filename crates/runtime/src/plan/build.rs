@@ -4,14 +4,15 @@ use crate::append::AppendSite;
 use crate::error::{NodePath, NodeProblem, SessionError};
 use crate::events::NodeLabel;
 use crate::explain::Outcome;
-use crate::kernel::{Build, Kernel, KernelEntry, OpError, Slot};
+use crate::kernel::{Build, Kernel, OpError, Slot};
 use crate::plan::branch::{Branch, If};
+use crate::plan::checks::{check_schema, check_types};
 use crate::plan::fold::Folding;
 use crate::plan::scope::{Known, Outer, Scope};
 use crate::plan::{Plan, Step};
 use refeed_graph::attributes::Attributes;
 use refeed_graph::functions::{FunctionTable, instantiate};
-use refeed_graph::schema::{Arity, Inference, OpSchema};
+use refeed_graph::schema::Inference;
 use refeed_graph::types::{Dim, TensorType, ValueType};
 use refeed_graph::{Model, ModelError};
 use refeed_kernels::Compute;
@@ -746,56 +747,4 @@ fn kind_error(role: &'static str, name: &str, ty: &ValueType) -> SessionError {
         name: name.to_string(),
         kind: ty.to_string(),
     }
-}
-
-fn check_schema(schema: &OpSchema, node: &NodeProto, opset: i64) -> Result<(), NodeProblem> {
-    if let Some(&oldest) = schema.since.first()
-        && opset < oldest
-    {
-        return Err(NodeProblem::Version { got: opset, oldest });
-    }
-    let check = |what: &'static str, arity: Arity, names: &[String]| {
-        let named = names
-            .iter()
-            .rposition(|name| !name.is_empty())
-            .map_or(0, |last| last + 1);
-        if (arity.min..=arity.max).contains(&named) {
-            return Ok(());
-        }
-        let expected = match arity {
-            Arity { min, max } if min == max => min.to_string(),
-            Arity {
-                min,
-                max: usize::MAX,
-            } => format!("at least {min}"),
-            Arity { min, max } => format!("{min} to {max}"),
-        };
-        Err(NodeProblem::Arity {
-            what,
-            expected,
-            got: named,
-        })
-    };
-    check("inputs", schema.inputs, &node.input)?;
-    check("outputs", schema.outputs, &node.output)
-}
-
-fn check_types(entry: &KernelEntry, types: &[Option<TensorType>]) -> Result<(), NodeProblem> {
-    for (index, accepted) in entry.types {
-        let Some(Some(TensorType {
-            dtype: Some(got), ..
-        })) = types.get(*index)
-        else {
-            continue;
-        };
-        if !accepted.contains(got) {
-            let names: Vec<&str> = accepted.iter().map(|dtype| dtype.name()).collect();
-            return Err(NodeProblem::DType {
-                index: *index,
-                got: *got,
-                expected: names.join(", "),
-            });
-        }
-    }
-    Ok(())
 }
