@@ -33,6 +33,7 @@
 #![warn(missing_docs)]
 
 pub mod ext;
+pub mod message;
 mod structure;
 
 // The generator formats its own output, so that the freshness test does not depend on a rustfmt version.

@@ -1,5 +1,6 @@
 //! `proto/onnx.proto` to Rust: protox reads the schema (no `protoc`), prost-build writes the structs.
 
+mod descriptors;
 mod nesting;
 
 use std::error::Error;
@@ -51,6 +52,7 @@ pub fn generate() -> Outcome<Vec<Generated>> {
         return Err("proto/onnx.proto: expected a schema of one file".into());
     };
     let nesting = format!("{HEADER}{}", nesting::table(schema)?);
+    let tables = format!("{HEADER}{}", descriptors::table(schema)?);
     let mut config = prost_build::Config::new();
     config.bytes(["."]);
     for field in BOXED {
@@ -71,6 +73,10 @@ pub fn generate() -> Outcome<Vec<Generated>> {
         Generated {
             name: "nesting.rs",
             text: nesting,
+        },
+        Generated {
+            name: "descriptors.rs",
+            text: tables,
         },
     ])
 }

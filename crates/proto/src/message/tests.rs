@@ -1,0 +1,175 @@
+use super::descriptors::*;
+use super::*;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+fn lock() -> MutexGuard<'static, TreeLock> {
+    static LOCK: LazyLock<Mutex<TreeLock>> = LazyLock::new(|| Mutex::new(TreeLock::new()));
+    LOCK.lock().unwrap()
+}
+
+fn slot(descriptor: &MessageDescriptor, name: &str) -> u16 {
+    descriptor.field(name).unwrap().slot
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(Text::from(text))
+}
+
+#[test]
+fn fields_are_found_by_name_and_by_number() {
+    for message in MESSAGES {
+        for field in message.fields {
+            assert!(std::ptr::eq(message.field(field.name).unwrap(), field));
+            assert!(std::ptr::eq(
+                message.field_by_number(field.number).unwrap(),
+                field
+            ));
+            assert!(std::ptr::eq(
+                &message.fields[usize::from(field.slot)],
+                field
+            ));
+        }
+        assert!(message.field_by_number(999).is_none());
+    }
+    assert_eq!(
+        GRAPH_PROTO.field("persistent_bindings").unwrap().number,
+        1001
+    );
+    let members = TYPE_PROTO.oneof("value").unwrap().fields.len();
+    assert_eq!(members, 7);
+    assert!(PERSISTENT_BINDING_PROTO.field_by_number(3).unwrap().retired);
+    assert_eq!(TENSOR_PROTO_DATA_TYPE.number_of("BFLOAT16"), Some(16));
+    assert_eq!(TENSOR_PROTO_DATA_TYPE.name_of(22), Some("INT4"));
+}
+
+#[test]
+fn an_edit_of_a_child_is_an_edit_of_its_parent() {
+    let lock = &mut *lock();
+    let model = EditableMessage::new(&MODEL_PROTO);
+    let graph = slot(&MODEL_PROTO, "graph");
+    let name = slot(&GRAPH_PROTO, "name");
+    let child = model.child(lock, graph).unwrap();
+    assert!(!model.has(lock, graph), "asking makes nothing present");
+    let before = model.freeze(lock).unwrap();
+    child.set(lock, name, text("g")).unwrap();
+    assert!(model.has(lock, graph));
+    let after = model.freeze(lock).unwrap();
+    assert!(before.is_empty(), "what is frozen never changes");
+    let Value::Message(held) = after.value(graph) else {
+        panic!("no graph")
+    };
+    assert_eq!(*held.value(name), text("g"));
+    assert!(Arc::ptr_eq(&after, &model.freeze(lock).unwrap()));
+}
+
+#[test]
+fn freezing_shares_what_did_not_change() {
+    let lock = &mut *lock();
+    let (nodes, op_type) = (slot(&GRAPH_PROTO, "node"), slot(&NODE_PROTO, "op_type"));
+    let graph = EditableMessage::new(&GRAPH_PROTO);
+    for name in ["Add", "Mul", "Relu"] {
+        let node = graph.add(lock, nodes).unwrap();
+        node.set(lock, op_type, text(name)).unwrap();
+    }
+    let first = graph.freeze(lock).unwrap();
+    let mul = graph.child_at(lock, nodes, 1).unwrap().unwrap();
+    mul.set(lock, op_type, text("Div")).unwrap();
+    let second = graph.freeze(lock).unwrap();
+    let (old, new) = (
+        first.value(nodes).messages(),
+        second.value(nodes).messages(),
+    );
+    assert!(Arc::ptr_eq(&old[0], &new[0]));
+    assert!(!Arc::ptr_eq(&old[1], &new[1]));
+    assert!(Arc::ptr_eq(&old[2], &new[2]));
+    assert_eq!(*new[1].value(op_type), text("Div"));
+}
+
+#[test]
+fn what_leaves_its_parent_lives_on_by_itself() {
+    let lock = &mut *lock();
+    let (nodes, op_type) = (slot(&GRAPH_PROTO, "node"), slot(&NODE_PROTO, "op_type"));
+    let graph = EditableMessage::new(&GRAPH_PROTO);
+    let node = graph.add(lock, nodes).unwrap();
+    node.set(lock, op_type, text("Add")).unwrap();
+    graph.select(lock, nodes, &[]);
+    node.set(lock, op_type, text("Sub")).unwrap();
+    assert_eq!(graph.len(lock, nodes), 0);
+    assert!(graph.freeze(lock).unwrap().is_empty());
+    assert_eq!(node.get(lock, op_type), text("Sub"));
+}
+
+#[test]
+fn setting_a_member_of_a_oneof_clears_the_others() {
+    let lock = &mut *lock();
+    let ty = EditableMessage::new(&TYPE_PROTO);
+    let members = TYPE_PROTO.oneof("value").unwrap().fields;
+    let tensor = slot(&TYPE_PROTO, "tensor_type");
+    let sequence = slot(&TYPE_PROTO, "sequence_type");
+    let held = ty.child(lock, tensor).unwrap();
+    held.set_present(lock);
+    assert_eq!(ty.which_oneof(lock, members), Some(tensor));
+    // A message deep below an absent member, edited through references.
+    let elem = ty.child(lock, sequence).unwrap();
+    let elem = elem
+        .child(lock, slot(&TYPE_PROTO_SEQUENCE, "elem_type"))
+        .unwrap();
+    assert_eq!(ty.which_oneof(lock, members), Some(tensor));
+    let denotation = slot(&TYPE_PROTO, "denotation");
+    elem.set(lock, denotation, text("x")).unwrap();
+    assert_eq!(ty.which_oneof(lock, members), Some(sequence));
+    assert!(!ty.has(lock, tensor));
+}
+
+#[test]
+fn merging_replaces_scalars_appends_lists_and_merges_messages() {
+    let lock = &mut *lock();
+    let (graph, name, nodes) = (
+        slot(&MODEL_PROTO, "graph"),
+        slot(&GRAPH_PROTO, "name"),
+        slot(&GRAPH_PROTO, "node"),
+    );
+    let models: Vec<_> = ["first", "second"]
+        .iter()
+        .map(|graph_name| {
+            let model = EditableMessage::new(&MODEL_PROTO);
+            let child = model.child(lock, graph).unwrap();
+            child.set(lock, name, text(graph_name)).unwrap();
+            child.add(lock, nodes).unwrap();
+            model
+        })
+        .collect();
+    let held = models[0].child(lock, graph).unwrap();
+    let second = models[1].freeze(lock).unwrap();
+    models[0].merge(lock, &second).unwrap();
+    assert_eq!(held.get(lock, name), text("second"));
+    assert_eq!(held.len(lock, nodes), 2);
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    let lock = &mut *lock();
+    let root = EditableMessage::new(&TYPE_PROTO);
+    let (sequence, elem) = (
+        slot(&TYPE_PROTO, "sequence_type"),
+        slot(&TYPE_PROTO_SEQUENCE, "elem_type"),
+    );
+    let mut depth = 1;
+    let mut message = root.clone();
+    let error = loop {
+        let slot = if depth % 2 == 1 { sequence } else { elem };
+        match message.child(lock, slot) {
+            Ok(child) => message = child,
+            Err(error) => break error,
+        }
+        depth += 1;
+    };
+    assert_eq!((depth, error.depth), (NESTING_LIMIT, NESTING_LIMIT + 1));
+    message.set_present(lock);
+    let frozen = root.freeze(lock).unwrap();
+    assert_eq!(frozen.height(), NESTING_LIMIT);
+    let outer = EditableMessage::new(&VALUE_INFO_PROTO);
+    let ty = slot(&VALUE_INFO_PROTO, "type");
+    assert!(outer.set(lock, ty, Value::Message(frozen)).is_err());
+    assert!(!outer.has(lock, ty));
+}
