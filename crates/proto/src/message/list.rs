@@ -132,7 +132,7 @@ impl List {
             items.extend(order.iter().filter_map(|&index| old[index].take()));
             return editable(old.into_iter().flatten());
         }
-        each!(self, items => *items = order.iter().map(|&index| items[index].clone()).collect());
+        each!(self, items => *items = picked(items, order));
         Removed::new()
     }
 
@@ -194,6 +194,10 @@ impl List {
             _ => None,
         }
     }
+}
+
+fn picked<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {
+    order.iter().map(|&index| items[index].clone()).collect()
 }
 
 /// Messages with an identity that left their list.
