@@ -141,6 +141,17 @@ impl EditableMessage {
         }
     }
 
+    /// The items of a list of numbers in native byte order, with their NumPy type (`i8`); `None` for other lists.
+    pub fn numbers(&self, lock: &TreeLock, slot: u16) -> Option<(Vec<u8>, &'static str)> {
+        match self.state.ro(lock).look(slot) {
+            Look::Slot(Slot::List(list)) => list.numbers(),
+            Look::Value(value) | Look::Slot(Slot::Value(value)) => {
+                List::thaw(self.field(slot).kind, value).numbers()
+            }
+            Look::Slot(_) => None,
+        }
+    }
+
     /// Fields that the schema does not know.
     pub fn unknown(&self, lock: &TreeLock) -> Option<Arc<[Bytes]>> {
         self.state.ro(lock).unknown.clone()

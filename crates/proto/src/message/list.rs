@@ -152,6 +152,18 @@ impl List {
         }
     }
 
+    /// Numbers in native byte order, with their NumPy type.
+    pub(super) fn numbers(&self) -> Option<(Vec<u8>, &'static str)> {
+        Some(match self {
+            List::Ints(items) => (items.iter().flat_map(|n| n.to_ne_bytes()).collect(), "i8"),
+            List::Int32s(items) => (items.iter().flat_map(|n| n.to_ne_bytes()).collect(), "i4"),
+            List::Uints(items) => (items.iter().flat_map(|n| n.to_ne_bytes()).collect(), "u8"),
+            List::Floats(items) => (items.iter().flat_map(|x| x.to_ne_bytes()).collect(), "f4"),
+            List::Doubles(items) => (items.iter().flat_map(|x| x.to_ne_bytes()).collect(), "f8"),
+            List::Texts(_) | List::Payloads(_) | List::Messages(_) => return None,
+        })
+    }
+
     /// The messages with an identity.
     pub(super) fn editable(&self) -> impl Iterator<Item = &Arc<EditableMessage>> {
         let items: &[Child] = match self {

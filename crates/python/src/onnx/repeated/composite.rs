@@ -1,0 +1,115 @@
+//! Lists of messages.
+
+use super::{Repeated, too_deep};
+use crate::onnx::{message, tree};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use refeed_proto::message::{EditableMessage, FieldDescriptor, Value};
+
+/// A list of messages. An item that is added is copied: later edits of the original do not reach the list.
+#[pyclass(name = "RepeatedComposite", module = "refeed.onnx", extends = Repeated, frozen)]
+pub(crate) struct RepeatedComposite;
+
+/// Whether a message may be given as a dictionary of its fields: in constructors only.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Accept {
+    Dictionaries,
+    Messages,
+}
+
+fn value(
+    field: &'static FieldDescriptor,
+    item: &Bound<'_, PyAny>,
+    accept: Accept,
+) -> PyResult<Value> {
+    let py = item.py();
+    let Some(descriptor) = field.kind.message() else {
+        return Err(PyTypeError::new_err(format!("{}: not a list of messages", field.name)));
+    };
+    let cell = match item.cast::<PyDict>() {
+        Ok(fields) if accept == Accept::Dictionaries => {
+            let cell = EditableMessage::new(descriptor);
+            message::fill(&cell, fields)?;
+            cell
+        }
+        _ => message::cell_of(item, descriptor)?,
+    };
+    let frozen = tree::with(|lock| cell.freeze(lock));
+    Ok(Value::Message(frozen.map_err(|error| too_deep(py, error))?))
+}
+
+/// The values of an iterable's items.
+pub(super) fn values(
+    field: &'static FieldDescriptor,
+    items: &Bound<'_, PyAny>,
+    accept: Accept,
+) -> PyResult<Vec<Value>> {
+    let Ok(items) = items.try_iter() else {
+        let got = items.get_type().fully_qualified_name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{}: expected an iterable of messages, got {got}",
+            field.name
+        )));
+    };
+    items.map(|item| value(field, &item?, accept)).collect()
+}
+
+#[pymethods]
+impl RepeatedComposite {
+    #[pyo3(signature = (**fields))]
+    fn add<'py>(
+        slf: &Bound<'py, Self>,
+        fields: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let list = slf.as_super().get();
+        let slot = list.field.slot;
+        let Some(fields) = fields else {
+            let child = tree::with(|lock| list.cell.add(lock, slot));
+            return message::wrap(py, child.map_err(|error| too_deep(py, error))?);
+        };
+        // Filled before it joins the list, so that a wrong field adds nothing.
+        let Some(descriptor) = list.field.kind.message() else {
+            return Err(PyTypeError::new_err(format!("{}: not a list of messages", list.field.name)));
+        };
+        let filled = EditableMessage::new(descriptor);
+        message::fill(&filled, fields)?;
+        let child = tree::with(|lock| {
+            let frozen = filled.freeze(lock)?;
+            let child = list.cell.add(lock, slot)?;
+            child.replace(lock, frozen)?;
+            Ok(child)
+        });
+        message::wrap(py, child.map_err(|error| too_deep(py, error))?)
+    }
+
+    fn append(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        let list = slf.as_super().get();
+        list.push(slf.py(), value(list.field, item, Accept::Messages)?)
+    }
+
+    fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        let list = slf.as_super().get();
+        list.push_all(slf.py(), values(list.field, items, Accept::Messages)?)
+    }
+
+    #[allow(non_snake_case)]
+    fn MergeFrom(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        RepeatedComposite::extend(slf, items)
+    }
+
+    fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        let list = slf.as_super().get();
+        let value = value(list.field, item, Accept::Messages)?;
+        let at = list.gap(index);
+        list.splice(slf.py(), at..at, vec![value])
+    }
+
+    #[allow(unused_variables)]
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a list of messages does not support assignment: use CopyFrom on the item, or del, insert and append",
+        ))
+    }
+}

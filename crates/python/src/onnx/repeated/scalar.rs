@@ -1,0 +1,116 @@
+//! Lists of numbers, text and bytes.
+
+use super::{Place, Repeated};
+use crate::onnx::scalar::to_value;
+use crate::onnx::tree;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use refeed_proto::message::{FieldDescriptor, Value};
+
+/// A list of numbers, text or bytes.
+#[pyclass(name = "RepeatedScalar", module = "refeed.onnx", extends = Repeated, frozen)]
+pub(crate) struct RepeatedScalar;
+
+/// The values of an iterable's items.
+pub(super) fn values(
+    field: &'static FieldDescriptor,
+    items: &Bound<'_, PyAny>,
+) -> PyResult<Vec<Value>> {
+    let Ok(items) = items.try_iter() else {
+        let got = items.get_type().fully_qualified_name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{}: must assign iterable, got {got}",
+            field.name
+        )));
+    };
+    items.map(|item| to_value(field, &item?)).collect()
+}
+
+#[pymethods]
+impl RepeatedScalar {
+    fn append(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        let list = slf.as_super().get();
+        list.push(slf.py(), to_value(list.field, item)?)
+    }
+
+    fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        let list = slf.as_super().get();
+        list.push_all(slf.py(), values(list.field, items)?)
+    }
+
+    #[allow(non_snake_case)]
+    fn MergeFrom(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        RepeatedScalar::extend(slf, items)
+    }
+
+    fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        let list = slf.as_super().get();
+        let value = to_value(list.field, item)?;
+        let at = list.gap(index);
+        list.splice(slf.py(), at..at, vec![value])
+    }
+
+    fn __setitem__(
+        slf: &Bound<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        item: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let list = slf.as_super().get();
+        match list.place(key)? {
+            Place::One(index) => {
+                let value = to_value(list.field, item)?;
+                list.splice(py, index..index + 1, vec![value])
+            }
+            Place::Run(run) => list.splice(py, run, values(list.field, item)?),
+            Place::Steps(steps) => {
+                let values = values(list.field, item)?;
+                if values.len() != steps.len() {
+                    return Err(PyValueError::new_err(format!(
+                        "attempt to assign sequence of size {} to extended slice of size {}",
+                        values.len(),
+                        steps.len()
+                    )));
+                }
+                for (index, value) in steps.into_iter().zip(values) {
+                    list.splice(py, index..index.saturating_add(1), vec![value])?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The numbers as a NumPy array of the field's own width.
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let numpy = py.import("numpy")?;
+        if copy == Some(false) {
+            return Err(PyValueError::new_err(
+                "a list of a message cannot become an array without a copy",
+            ));
+        }
+        let list = slf.as_super().get();
+        let numbers = tree::with(|lock| list.cell.numbers(lock, list.field.slot));
+        let array = match numbers {
+            Some((bytes, native)) => {
+                let bytes = PyBytes::new(py, &bytes);
+                numpy.call_method1("frombuffer", (bytes, native))?
+            }
+            None => {
+                let options = PyDict::new(py);
+                options.set_item("dtype", "object")?;
+                numpy.call_method("array", (list.to_list(py)?,), Some(&options))?
+            }
+        };
+        match dtype {
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+            None => array.call_method0("copy"),
+        }
+    }
+}
