@@ -156,7 +156,9 @@ impl Repeated {
         let Ok(index) = key.extract::<isize>() else {
             return Err(PyTypeError::new_err("list indices must be integers"));
         };
-        position(index, len).map(Place::One).ok_or_else(out_of_range)
+        position(index, len)
+            .map(Place::One)
+            .ok_or_else(out_of_range)
     }
 
     /// Where a new item goes that is to be inserted before `index`, as lists have it: beyond either end is that end.

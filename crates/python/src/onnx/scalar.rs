@@ -67,7 +67,12 @@ pub(crate) fn to_python<'py>(
             Value::Absent => py.None().into_bound(py),
             default => return to_python(py, field, &default),
         },
-        _ => return Err(PyTypeError::new_err(format!("{}: not one value", field.name))),
+        _ => {
+            return Err(PyTypeError::new_err(format!(
+                "{}: not one value",
+                field.name
+            )));
+        }
     })
 }
 

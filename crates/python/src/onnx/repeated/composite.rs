@@ -25,7 +25,10 @@ fn value(
 ) -> PyResult<Value> {
     let py = item.py();
     let Some(descriptor) = field.kind.message() else {
-        return Err(PyTypeError::new_err(format!("{}: not a list of messages", field.name)));
+        return Err(PyTypeError::new_err(format!(
+            "{}: not a list of messages",
+            field.name
+        )));
     };
     let cell = match item.cast::<PyDict>() {
         Ok(fields) if accept == Accept::Dictionaries => {
@@ -71,7 +74,10 @@ impl RepeatedComposite {
         };
         // Filled before it joins the list, so that a wrong field adds nothing.
         let Some(descriptor) = list.field.kind.message() else {
-            return Err(PyTypeError::new_err(format!("{}: not a list of messages", list.field.name)));
+            return Err(PyTypeError::new_err(format!(
+                "{}: not a list of messages",
+                list.field.name
+            )));
         };
         let filled = EditableMessage::new(descriptor);
         message::fill(&filled, fields)?;
