@@ -17,6 +17,7 @@ mod place;
 pub mod publish;
 mod save;
 pub mod schema;
+pub mod shape_inference;
 pub mod struct_types;
 #[cfg(test)]
 mod testing;

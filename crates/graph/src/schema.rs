@@ -3,10 +3,15 @@
 //! A schema says nothing about how to compute (kernels register themselves elsewhere, and a schema without a kernel is
 //! a normal thing): it is what validation, inspection and planning read.
 
-use crate::attributes::{AttributeError, Attributes};
-use crate::types::{Dim, TensorType};
+mod inference;
+
+pub use inference::{EnterGraph, Inference};
+
+use crate::attributes::AttributeError;
+use crate::types::Dim;
+use refeed_proto::attribute_proto::AttributeType;
+use refeed_values::DType;
 use refeed_values::layout::Dims;
-use refeed_values::{DType, Tensor};
 use thiserror::Error;
 
 /// How many inputs or outputs a node may have.
@@ -36,6 +41,81 @@ impl Arity {
     }
 }
 
+/// An attribute that an operator has in one of its covered versions.
+///
+/// ```
+/// use refeed_graph::schema::Attr;
+/// const ATTRIBUTES: &[Attr] = &[Attr::int("axis").required(), Attr::floats("scales")];
+/// assert!(ATTRIBUTES[0].required && !ATTRIBUTES[1].required);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: AttributeType,
+    /// Whether it must be there in every covered version. One that only some versions ask for is not required here;
+    /// the operator's type rule and kernel, which know the version, ask for it.
+    pub required: bool,
+}
+
+impl Attr {
+    const fn of(name: &'static str, kind: AttributeType) -> Attr {
+        Attr {
+            name,
+            kind,
+            required: false,
+        }
+    }
+    /// An INT.
+    pub const fn int(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Int)
+    }
+    /// Several INTs.
+    pub const fn ints(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Ints)
+    }
+    /// A FLOAT.
+    pub const fn float(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Float)
+    }
+    /// Several FLOATs.
+    pub const fn floats(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Floats)
+    }
+    /// A STRING.
+    pub const fn string(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::String)
+    }
+    /// Several STRINGs.
+    pub const fn strings(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Strings)
+    }
+    /// A TENSOR.
+    pub const fn tensor(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Tensor)
+    }
+    /// A SPARSE_TENSOR.
+    pub const fn sparse_tensor(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::SparseTensor)
+    }
+    /// A GRAPH.
+    pub const fn graph(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::Graph)
+    }
+    /// A TYPE_PROTO.
+    pub const fn type_proto(name: &'static str) -> Attr {
+        Attr::of(name, AttributeType::TypeProto)
+    }
+    /// The same attribute, which must be there.
+    pub const fn required(self) -> Attr {
+        Attr {
+            required: true,
+            ..self
+        }
+    }
+}
+
 /// One operator of one domain.
 #[derive(Debug)]
 pub struct OpSchema {
@@ -50,8 +130,8 @@ pub struct OpSchema {
     pub inputs: Arity,
     /// Outputs.
     pub outputs: Arity,
-    /// Names of all attributes of all covered versions.
-    pub attributes: &'static [&'static str],
+    /// All attributes of all covered versions.
+    pub attributes: &'static [Attr],
     /// Computes the output types.
     pub infer: InferFn,
 }
@@ -76,163 +156,31 @@ pub enum InferError {
         /// What the input has.
         got: DType,
     },
+    /// An input or output of another kind than the operator takes.
+    #[error("input {index}: expected {expected}, got {got}")]
+    Kind {
+        /// Input position.
+        index: usize,
+        /// The kind of value that the operator takes.
+        expected: &'static str,
+        /// What the input has.
+        got: String,
+    },
     /// Shapes that can never fit.
     #[error("shapes do not fit: {0}")]
     Shape(String),
-}
-
-/// The input of a type rule, and where it writes.
-pub struct Inference<'a> {
-    /// The node's attributes; type rules may read any of them.
-    pub attributes: &'a Attributes<'a>,
-    /// Version of the node's domain that the model imports.
-    pub opset: i64,
-    inputs: &'a [Option<TensorType>],
-    constants: &'a [Option<Tensor>],
-    outputs: Vec<TensorType>,
-}
-
-impl<'a> Inference<'a> {
-    /// Prepares a node. `inputs[i]` is `None` for an absent optional input; `constants[i]` is the value of an input
-    /// that is known before the first run.
-    pub fn new(
-        attributes: &'a Attributes<'a>,
-        opset: i64,
-        inputs: &'a [Option<TensorType>],
-        constants: &'a [Option<Tensor>],
-        outputs: usize,
-    ) -> Inference<'a> {
-        let outputs = vec![TensorType::default(); outputs];
-        Inference {
-            attributes,
-            opset,
-            inputs,
-            constants,
-            outputs,
-        }
-    }
-
-    /// Whether an input is there and named.
-    pub fn has(&self, index: usize) -> bool {
-        matches!(self.inputs.get(index), Some(Some(_)))
-    }
-
-    /// Number of input positions, absent ones included.
-    pub fn input_count(&self) -> usize {
-        self.inputs.len()
-    }
-
-    /// Number of outputs that the node names or skips.
-    pub fn output_count(&self) -> usize {
-        self.outputs.len()
-    }
-
-    /// The type of an input, when it is there.
-    pub fn input(&self, index: usize) -> Option<&'a TensorType> {
-        self.inputs.get(index)?.as_ref()
-    }
-
-    /// Element type of an input, when known.
-    pub fn dtype(&self, index: usize) -> Option<DType> {
-        self.input(index)?.dtype
-    }
-
-    /// Dimensions of an input, when its rank is known.
-    pub fn shape(&self, index: usize) -> Option<&'a [Dim]> {
-        self.input(index)?.shape.as_deref()
-    }
-
-    /// The value of an input that is known before the first run.
-    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
-        self.constants.get(index)?.as_ref()
-    }
-
-    /// A constant INT64 (or INT32) input as numbers.
-    pub fn constant_ints(&self, index: usize) -> Option<Vec<i64>> {
-        let tensor = self.constant(index)?;
-        match tensor.dtype() {
-            DType::Int64 => Some(tensor.view::<i64>().ok()?.to_vec()),
-            DType::Int32 => Some(tensor.view::<i32>().ok()?.iter().map(i64::from).collect()),
-            _ => None,
-        }
-    }
-
-    /// Sets an output's type; outputs that the node does not have are passed over.
-    pub fn set(&mut self, index: usize, dtype: Option<DType>, shape: Option<Vec<Dim>>) {
-        if let Some(slot) = self.outputs.get_mut(index) {
-            *slot = TensorType { dtype, shape };
-        }
-    }
-
-    /// Gives output 0 the type of input 0.
-    pub fn same_as_input(&mut self) {
-        let ty = self.input(0).cloned().unwrap_or_default();
-        self.set(0, ty.dtype, ty.shape);
-    }
-
-    /// # Errors
-    /// When the element types of the given inputs, as far as they are known, differ.
-    pub fn same_dtype(
-        &self,
-        indices: impl IntoIterator<Item = usize>,
-    ) -> Result<Option<DType>, InferError> {
-        let mut held: Option<DType> = None;
-        for index in indices {
-            match (held, self.dtype(index)) {
-                (Some(expected), Some(got)) if expected != got => {
-                    return Err(InferError::DType {
-                        index,
-                        expected: expected.to_string(),
-                        got,
-                    });
-                }
-                (None, got) => held = got,
-                _ => {}
-            }
-        }
-        Ok(held)
-    }
-
-    /// The broadcast shape of the given inputs, as far as it can be told.
-    ///
-    /// # Errors
-    /// When two known dimensions can never broadcast.
-    pub fn broadcast(
-        &self,
-        indices: impl IntoIterator<Item = usize>,
-    ) -> Result<Option<Vec<Dim>>, InferError> {
-        let mut out: Vec<Dim> = Vec::new();
-        for index in indices {
-            let Some(shape) = self.shape(index) else {
-                return Ok(None);
-            };
-            while out.len() < shape.len() {
-                out.insert(0, Dim::Known(1));
-            }
-            let lead = out.len() - shape.len();
-            for (axis, dim) in shape.iter().enumerate() {
-                let held = &mut out[lead + axis];
-                *held = match (&*held, dim) {
-                    (a, b) if a == b => continue,
-                    (Dim::Known(1), other) | (other, Dim::Known(1)) => other.clone(),
-                    (Dim::Known(a), Dim::Known(b)) => {
-                        return Err(InferError::Shape(format!(
-                            "axis {axis} of input {index} is {b}, which does not broadcast with {a}"
-                        )));
-                    }
-                    // One is a number above 1: the other can only be that or 1.
-                    (Dim::Known(a), _) | (_, Dim::Known(a)) => Dim::Known(*a),
-                    _ => Dim::Unknown,
-                };
-            }
-        }
-        Ok(Some(out))
-    }
-
-    /// The output types, once the rule has run.
-    pub fn into_outputs(self) -> Vec<TensorType> {
-        self.outputs
-    }
+    /// A nested graph whose inputs or outputs do not fit its node.
+    #[error("attribute `{attribute}`: expected {expected} {what}, got {got}")]
+    Graph {
+        /// Attribute that holds the graph.
+        attribute: &'static str,
+        /// `"inputs"` or `"outputs"`.
+        what: &'static str,
+        /// Number that the operator gives or takes.
+        expected: String,
+        /// Number that the graph has.
+        got: usize,
+    },
 }
 
 /// Turns an axis that may count from the end into an index below `rank`; `None` when out of range.

@@ -1,7 +1,7 @@
 //! Conversion between element types.
 
 use crate::attributes::{AttributeError, Attributes};
-use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use refeed_values::DType;
 
 /// The element type that `Cast` converts to.
@@ -40,7 +40,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         since: &[6, 9, 13, 19, 21, 23, 24, 25, 28],
         inputs: Arity::exactly(1),
         outputs: Arity::exactly(1),
-        attributes: &["round_mode", "saturate", "to"],
+        attributes: &[
+            Attr::string("round_mode"),
+            Attr::int("saturate"),
+            Attr::int("to").required(),
+        ],
         infer: cast,
     },
     OpSchema {
@@ -49,7 +53,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         since: &[15, 19, 21, 23, 24, 25],
         inputs: Arity::exactly(2),
         outputs: Arity::exactly(1),
-        attributes: &["round_mode", "saturate"],
+        attributes: &[Attr::string("round_mode"), Attr::int("saturate")],
         infer: cast_like,
     },
 ];

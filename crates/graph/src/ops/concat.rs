@@ -1,7 +1,7 @@
 //! `Concat`.
 
 use super::layout::axis_of;
-use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
 fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -66,6 +66,6 @@ pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
     since: &[1, 4, 11, 13],
     inputs: Arity::at_least(1),
     outputs: Arity::exactly(1),
-    attributes: &["axis"],
+    attributes: &[Attr::int("axis")],
     infer: concat,
 }];

@@ -1,7 +1,7 @@
 //! Values that come from the model, from a shape, or from a few numbers.
 
 use crate::attributes::{AttributeError, Attributes};
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema, known_dims};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema, known_dims};
 use crate::types::Dim;
 use refeed_proto::TensorProto;
 use refeed_values::DType;
@@ -170,7 +170,7 @@ const fn op(
     op_type: &'static str,
     since: &'static [i64],
     inputs: usize,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     let (inputs, outputs) = (Arity::exactly(inputs), Arity::exactly(1));
@@ -185,15 +185,15 @@ const fn op(
     }
 }
 
-const VALUES: &[&str] = &[
-    "sparse_value",
-    "value",
-    "value_float",
-    "value_floats",
-    "value_int",
-    "value_ints",
-    "value_string",
-    "value_strings",
+const VALUES: &[Attr] = &[
+    Attr::sparse_tensor("sparse_value"),
+    Attr::tensor("value"),
+    Attr::float("value_float"),
+    Attr::floats("value_floats"),
+    Attr::int("value_int"),
+    Attr::ints("value_ints"),
+    Attr::string("value_string"),
+    Attr::strings("value_strings"),
 ];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
@@ -208,15 +208,15 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         "ConstantOfShape",
         &[9, 20, 21, 23, 24, 25],
         1,
-        &["value"],
+        &[Attr::tensor("value")],
         constant_of_shape,
     ),
-    op("Range", &[11, 27], 3, &["stash_type"], range),
+    op("Range", &[11, 27], 3, &[Attr::int("stash_type")], range),
     op(
         "Shape",
         &[1, 13, 15, 19, 21, 23, 24, 25],
         1,
-        &["end", "start"],
+        &[Attr::int("end"), Attr::int("start")],
         shape,
     ),
     op("Size", &[1, 13, 19, 21, 23, 24, 25], 1, &[], size),

@@ -1,7 +1,7 @@
 //! Convolution.
 
 use crate::attributes::AttributeError;
-use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
 /// An attribute with one number for each of `count` places, all at least `low`; absent means `default` everywhere.
@@ -90,12 +90,12 @@ pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
     inputs: Arity::between(2, 3),
     outputs: Arity::exactly(1),
     attributes: &[
-        "auto_pad",
-        "dilations",
-        "group",
-        "kernel_shape",
-        "pads",
-        "strides",
+        Attr::string("auto_pad"),
+        Attr::ints("dilations"),
+        Attr::int("group"),
+        Attr::ints("kernel_shape"),
+        Attr::ints("pads"),
+        Attr::ints("strides"),
     ],
     infer: conv,
 }];

@@ -1,6 +1,6 @@
 //! Operators that compute each output element from the elements at the same place.
 
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
 
 /// Operands that broadcast, one output of their common type.
 fn broadcast(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -29,7 +29,7 @@ const fn op(
     op_type: &'static str,
     since: &'static [i64],
     inputs: Arity,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     OpSchema {
@@ -52,7 +52,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
     op("Sub", &[7, 13, 14], TWO, &[], broadcast),
     op("Mul", &[7, 13, 14], TWO, &[], broadcast),
     op("Div", &[7, 13, 14], TWO, &[], broadcast),
-    op("Mod", &[10, 13, 28], TWO, &["fmod"], broadcast),
+    op("Mod", &[10, 13, 28], TWO, &[Attr::int("fmod")], broadcast),
     op("Pow", &[7, 12, 13, 15], TWO, &[], pow),
     op("PRelu", &[7, 9, 16], TWO, &[], broadcast),
     op("Max", &[6, 8, 12, 13], MANY, &[], broadcast),
@@ -73,7 +73,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
     op("Cos", &[7, 22], ONE, &[], same),
     op("Sin", &[7, 22], ONE, &[], same),
     op("Erf", &[9, 13], ONE, &[], same),
-    op("Gelu", &[20], ONE, &["approximate"], same),
+    op("Gelu", &[20], ONE, &[Attr::string("approximate")], same),
     op("Floor", &[6, 13], ONE, &[], same),
     op("Ceil", &[6, 13], ONE, &[], same),
     op("Round", &[11, 22], ONE, &[], same),
@@ -81,7 +81,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         "Clip",
         &[6, 11, 12, 13],
         Arity::between(1, 3),
-        &["max", "min"],
+        &[Attr::float("max"), Attr::float("min")],
         same,
     ),
 ];

@@ -2,7 +2,7 @@
 
 use super::layout::axis_of;
 use crate::attributes::AttributeError;
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema, normalize_axis};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema, normalize_axis};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -118,7 +118,7 @@ const fn op(
     since: &'static [i64],
     inputs: Arity,
     outputs: usize,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     let outputs = Arity::between(1, outputs);
@@ -139,7 +139,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 11, 13],
         Arity::exactly(2),
         1,
-        &["axis"],
+        &[Attr::int("axis")],
         gather,
     ),
     op(
@@ -147,7 +147,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[11, 13],
         Arity::exactly(2),
         1,
-        &["axis"],
+        &[Attr::int("axis")],
         gather_elements,
     ),
     op(
@@ -155,7 +155,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[11, 12, 13],
         Arity::exactly(2),
         1,
-        &["batch_dims"],
+        &[Attr::int("batch_dims")],
         gather_nd,
     ),
     op(
@@ -163,7 +163,12 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 10, 11, 24],
         Arity::between(1, 2),
         2,
-        &["axis", "k", "largest", "sorted"],
+        &[
+            Attr::int("axis"),
+            Attr::int("k"),
+            Attr::int("largest"),
+            Attr::int("sorted"),
+        ],
         top_k,
     ),
     op("NonZero", &[9, 13], Arity::exactly(1), 1, &[], non_zero),
@@ -172,7 +177,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[9, 11, 28],
         Arity::exactly(3),
         1,
-        &["axis"],
+        &[Attr::int("axis")],
         one_hot,
     ),
 ];

@@ -1,6 +1,6 @@
 //! `Gemm`.
 
-use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
 fn gemm(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -36,6 +36,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
     since: &[7, 9, 11, 13],
     inputs: Arity::between(2, 3),
     outputs: Arity::exactly(1),
-    attributes: &["alpha", "beta", "transA", "transB"],
+    attributes: &[
+        Attr::float("alpha"),
+        Attr::float("beta"),
+        Attr::int("transA"),
+        Attr::int("transB"),
+    ],
     infer: gemm,
 }];

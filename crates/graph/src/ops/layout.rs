@@ -3,7 +3,7 @@
 //! The shape arithmetic stands here once; the kernels of the runtime crate call it with the same numbers.
 
 use crate::schema::{
-    Arity, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
+    Arity, Attr, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
 };
 use crate::types::Dim;
 use refeed_values::MAX_RANK;
@@ -559,7 +559,7 @@ const fn op(
     since: &'static [i64],
     inputs: Arity,
     outputs: Arity,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: crate::schema::InferFn,
 ) -> OpSchema {
     OpSchema {
@@ -578,13 +578,20 @@ const TWO: Arity = Arity::exactly(2);
 const RECENT: &[i64] = &[1, 13, 21, 23, 24, 25];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op("Transpose", RECENT, ONE, ONE, &["perm"], transpose),
+    op(
+        "Transpose",
+        RECENT,
+        ONE,
+        ONE,
+        &[Attr::ints("perm")],
+        transpose,
+    ),
     op(
         "Reshape",
         &[5, 13, 14, 19, 21, 23, 24, 25],
         TWO,
         ONE,
-        &["allowzero"],
+        &[Attr::int("allowzero")],
         reshape,
     ),
     op(
@@ -592,7 +599,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 9, 11, 13, 21, 23, 24, 25],
         ONE,
         ONE,
-        &["axis"],
+        &[Attr::int("axis")],
         flatten,
     ),
     op(
@@ -600,7 +607,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 11, 13, 21, 23, 24, 25],
         Arity::between(1, 2),
         ONE,
-        &["axes"],
+        &[Attr::ints("axes")],
         squeeze,
     ),
     op(
@@ -608,7 +615,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 11, 13, 21, 23, 24, 25],
         Arity::between(1, 2),
         ONE,
-        &["axes"],
+        &[Attr::ints("axes")],
         unsqueeze,
     ),
     op("Expand", &[8, 13], TWO, ONE, &[], expand),
@@ -617,7 +624,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 10, 11, 13],
         Arity::between(1, 5),
         ONE,
-        &["starts", "ends", "axes"],
+        &[Attr::ints("starts"), Attr::ints("ends"), Attr::ints("axes")],
         slice,
     ),
     op(
@@ -625,7 +632,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[2, 11, 13, 18],
         Arity::between(1, 2),
         Arity::at_least(1),
-        &["axis", "split", "num_outputs"],
+        &[
+            Attr::int("axis"),
+            Attr::ints("split"),
+            Attr::int("num_outputs"),
+        ],
         split,
     ),
 ];

@@ -1,6 +1,6 @@
 //! Comparisons, boolean operators, tests of numbers, and choice.
 
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
 use refeed_values::DType;
 
 /// # Errors
@@ -54,7 +54,7 @@ const fn op(
     op_type: &'static str,
     since: &'static [i64],
     inputs: usize,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     let (inputs, outputs) = (Arity::exactly(inputs), Arity::exactly(1));
@@ -84,7 +84,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         "IsInf",
         &[10, 20],
         1,
-        &["detect_negative", "detect_positive"],
+        &[Attr::int("detect_negative"), Attr::int("detect_positive")],
         test,
     ),
     op("Where", &[9, 16], 3, &[], choose),

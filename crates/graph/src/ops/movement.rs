@@ -2,7 +2,7 @@
 
 use super::layout::{axes_of, axis_of};
 use crate::attributes::AttributeError;
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
 use crate::types::Dim;
 
 /// How `Pad` fills what it adds.
@@ -185,7 +185,7 @@ const fn op(
     op_type: &'static str,
     since: &'static [i64],
     inputs: Arity,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     OpSchema {
@@ -204,37 +204,48 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         "Pad",
         &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25],
         Arity::between(1, 4),
-        &["mode", "pads", "paddings", "value"],
+        &[
+            Attr::string("mode"),
+            Attr::ints("pads"),
+            Attr::ints("paddings"),
+            Attr::float("value"),
+        ],
         pad,
     ),
-    op("Trilu", &[14], Arity::between(1, 2), &["upper"], trilu),
+    op(
+        "Trilu",
+        &[14],
+        Arity::between(1, 2),
+        &[Attr::int("upper")],
+        trilu,
+    ),
     op("Tile", &[6, 13], Arity::exactly(2), &[], tile),
     op(
         "ScatterND",
         &[11, 13, 16, 18],
         Arity::exactly(3),
-        &["reduction"],
+        &[Attr::string("reduction")],
         scatter,
     ),
     op(
         "ScatterElements",
         &[11, 13, 16, 18],
         Arity::exactly(3),
-        &["axis", "reduction"],
+        &[Attr::int("axis"), Attr::string("reduction")],
         scatter_elements,
     ),
     op(
         "Scatter",
         &[9, 11],
         Arity::exactly(3),
-        &["axis"],
+        &[Attr::int("axis")],
         scatter_elements,
     ),
     op(
         "TensorScatter",
         &[24],
         Arity::between(2, 3),
-        &["axis", "mode"],
+        &[Attr::int("axis"), Attr::string("mode")],
         tensor_scatter,
     ),
 ];

@@ -1,7 +1,7 @@
 //! Normalisations.
 
 use super::layout::axis_of;
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -80,7 +80,7 @@ const fn op(
     since: &'static [i64],
     inputs: Arity,
     outputs: usize,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     let outputs = Arity::between(1, outputs);
@@ -96,7 +96,11 @@ const fn op(
 }
 
 const MICROSOFT: &str = "com.microsoft";
-const LAYER: &[&str] = &["axis", "epsilon", "stash_type"];
+const LAYER: &[Attr] = &[
+    Attr::int("axis"),
+    Attr::float("epsilon"),
+    Attr::int("stash_type"),
+];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
     op(
@@ -141,7 +145,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1],
         Arity::between(3, 4),
         4,
-        &["epsilon"],
+        &[Attr::float("epsilon")],
         skip_norm,
     ),
     op(
@@ -150,7 +154,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1],
         Arity::between(3, 5),
         4,
-        &["epsilon"],
+        &[Attr::float("epsilon")],
         skip_norm,
     ),
     op(
@@ -159,7 +163,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[1, 22],
         Arity::exactly(1),
         1,
-        &["axis", "p"],
+        &[Attr::int("axis"), Attr::int("p")],
         along_axis,
     ),
     op(
@@ -168,7 +172,12 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[7, 9, 14, 15],
         Arity::exactly(5),
         5,
-        &["epsilon", "momentum", "spatial", "training_mode"],
+        &[
+            Attr::float("epsilon"),
+            Attr::float("momentum"),
+            Attr::int("spatial"),
+            Attr::int("training_mode"),
+        ],
         by_channel,
     ),
     op(
@@ -177,7 +186,7 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[6, 22],
         Arity::exactly(3),
         1,
-        &["epsilon"],
+        &[Attr::float("epsilon")],
         by_channel,
     ),
     op(
@@ -186,7 +195,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         &[18, 21],
         Arity::exactly(3),
         1,
-        &["epsilon", "num_groups", "stash_type"],
+        &[
+            Attr::float("epsilon"),
+            Attr::int("num_groups").required(),
+            Attr::int("stash_type"),
+        ],
         by_channel,
     ),
 ];

@@ -1,7 +1,7 @@
 //! Reductions over axes, and sums, searches and normalised exponentials along one axis.
 
 use super::layout::{axes_of, axis_of};
-use crate::schema::{Arity, InferError, InferFn, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -102,7 +102,7 @@ const fn op(
     op_type: &'static str,
     since: &'static [i64],
     inputs: Arity,
-    attributes: &'static [&'static str],
+    attributes: &'static [Attr],
     infer: InferFn,
 ) -> OpSchema {
     OpSchema {
@@ -118,7 +118,11 @@ const fn op(
 
 const ONE: Arity = Arity::exactly(1);
 const AXES: Arity = Arity::between(1, 2);
-const REDUCED: &[&str] = &["axes", "keepdims", "noop_with_empty_axes"];
+const REDUCED: &[Attr] = &[
+    Attr::ints("axes"),
+    Attr::int("keepdims"),
+    Attr::int("noop_with_empty_axes"),
+];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
     op("ReduceSum", &[1, 11, 13], AXES, REDUCED, reduce_sum),
@@ -142,16 +146,26 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         "ArgMax",
         &[1, 11, 12, 13],
         ONE,
-        &["axis", "keepdims", "select_last_index"],
+        &[
+            Attr::int("axis"),
+            Attr::int("keepdims"),
+            Attr::int("select_last_index"),
+        ],
         arg_max,
     ),
     op(
         "CumSum",
         &[11, 14],
         Arity::exactly(2),
-        &["exclusive", "reverse"],
+        &[Attr::int("exclusive"), Attr::int("reverse")],
         cum_sum,
     ),
-    op("Softmax", &[1, 11, 13], ONE, &["axis"], softmax),
-    op("LogSoftmax", &[1, 11, 13], ONE, &["axis"], softmax),
+    op("Softmax", &[1, 11, 13], ONE, &[Attr::int("axis")], softmax),
+    op(
+        "LogSoftmax",
+        &[1, 11, 13],
+        ONE,
+        &[Attr::int("axis")],
+        softmax,
+    ),
 ];

@@ -1,6 +1,6 @@
 //! Rotary position embedding.
 
-use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 
 /// The result is the input turned: same type, same shape.
 fn same_as_rotated(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -23,7 +23,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         since: &[23],
         inputs: Arity::between(3, 4),
         outputs: Arity::exactly(1),
-        attributes: &["interleaved", "num_heads", "rotary_embedding_dim"],
+        attributes: &[
+            Attr::int("interleaved"),
+            Attr::int("num_heads"),
+            Attr::int("rotary_embedding_dim"),
+        ],
         infer: same_as_rotated,
     },
     // Source: the contributed operators of onnxruntime: input, position_ids, cos_cache, sin_cache.
@@ -34,11 +38,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         inputs: Arity::exactly(4),
         outputs: Arity::exactly(1),
         attributes: &[
-            "interleaved",
-            "is_packed_batching",
-            "num_heads",
-            "rotary_embedding_dim",
-            "scale",
+            Attr::int("interleaved"),
+            Attr::int("is_packed_batching"),
+            Attr::int("num_heads"),
+            Attr::int("rotary_embedding_dim"),
+            Attr::float("scale"),
         ],
         infer: same_as_rotated,
     },

@@ -212,7 +212,7 @@ impl<'m> Builder<'m> {
             ));
         }
         for info in model.outputs() {
-            if let ValueType::Other(_) = &info.ty {
+            if !matches!(info.ty, ValueType::Tensor(_) | ValueType::Unset) {
                 return Err(kind_error("graph output", &info.name, &info.ty));
             }
         }
@@ -387,8 +387,12 @@ impl<'m> Builder<'m> {
             .map(|slot| slot.and_then(|slot| scope.known(slot).constant.clone()))
             .collect();
         let attributes = Attributes::new(node);
+        let values: Vec<Option<ValueType>> = types
+            .iter()
+            .map(|ty| ty.clone().map(ValueType::Tensor))
+            .collect();
         let mut inference =
-            Inference::new(&attributes, opset, &types, &constants, node.output.len());
+            Inference::new(&attributes, opset, &values, &constants, node.output.len());
         (schema.infer)(&mut inference)?;
         let outputs = inference.into_outputs();
         let entry =
@@ -745,6 +749,6 @@ fn kind_error(role: &'static str, name: &str, ty: &ValueType) -> SessionError {
     SessionError::Kind {
         role,
         name: name.to_string(),
-        kind: ty.to_string(),
+        kind: ty.kind().to_string(),
     }
 }
