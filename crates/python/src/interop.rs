@@ -9,6 +9,8 @@
 //!    strides, offset and alignment come before the first access.
 
 pub(crate) mod dlpack;
+pub(crate) mod getset;
+pub(crate) mod handle;
 pub(crate) mod numpy;
 pub(crate) mod owner;
 pub(crate) mod registry;

@@ -9,6 +9,7 @@ mod bind;
 mod error;
 mod interop;
 mod model;
+mod onnx;
 mod run;
 mod runtime;
 #[cfg(feature = "testing")]
@@ -40,11 +41,11 @@ mod _native {
 
     // The macro does not see `cfg` on the function itself, so the feature decides inside.
     #[pymodule_init]
-    #[cfg_attr(not(feature = "testing"), allow(unused_variables))]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyAnyMethods;
+        module.setattr("_onnx", crate::onnx::module(module.py())?)?;
         #[cfg(feature = "testing")]
         {
-            use pyo3::types::PyAnyMethods;
             let testing = pyo3::wrap_pymodule!(crate::testing::testing)(module.py());
             module.setattr("_testing", testing)?;
         }

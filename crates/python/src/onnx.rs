@@ -1,6 +1,28 @@
-//! `refeed.onnx`: the messages of the ONNX format as Python classes.
+//! The messages of ONNX as Python objects with protobuf's interface.
+//!
+//! One class, [`message::Message`], knows everything that messages can do; the class of each message of the schema only
+//! adds its name, its constructor and, from the schema's tables, its fields. Every message, list and view reads and
+//! edits one tree of [`refeed_proto::message::EditableMessage`]s under one lock ([`tree`]).
 
+pub(crate) mod classes;
+pub(crate) mod fields;
 pub(crate) mod message;
 pub(crate) mod repeated;
 pub(crate) mod scalar;
 pub(crate) mod tree;
+
+use pyo3::prelude::*;
+use pyo3::types::PyModule;
+
+/// The module `refeed._native._onnx`.
+///
+/// # Errors
+/// When Python is out of memory.
+pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    let module = PyModule::new(py, "_onnx")?;
+    module.add_class::<message::Message>()?;
+    module.add_class::<repeated::RepeatedScalar>()?;
+    module.add_class::<repeated::RepeatedComposite>()?;
+    classes::add_to(&module)?;
+    Ok(module)
+}

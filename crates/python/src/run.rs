@@ -70,9 +70,14 @@ fn finish<T, E: IntoPyErr>(
         }),
         Err(panic) => {
             RAISED.take();
-            Err(Class::Internal.error(py, panic_text(&*panic)))
+            Err(panicked(py, &*panic))
         }
     }
+}
+
+/// The exception for a panic that was caught.
+pub(crate) fn panicked(py: Python<'_>, panic: &(dyn Any + Send)) -> PyErr {
+    Class::Internal.error(py, panic_text(panic))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

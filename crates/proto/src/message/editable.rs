@@ -12,6 +12,7 @@
 //! messages above it marked as changed.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -33,6 +34,7 @@ pub struct EditableMessage {
     descriptor: &'static MessageDescriptor,
     /// Messages from the root to this one, itself included, when it was made.
     depth: usize,
+    handle: AtomicUsize,
     state: TCell<Tree, State>,
 }
 
@@ -82,6 +84,7 @@ impl EditableMessage {
         Arc::new(EditableMessage {
             descriptor: frozen.descriptor(),
             depth,
+            handle: AtomicUsize::new(0),
             state: TCell::new(State {
                 unknown: frozen.unknown().cloned(),
                 frozen: Some(frozen),
@@ -94,6 +97,11 @@ impl EditableMessage {
     /// What kind of message this is.
     pub fn descriptor(&self) -> &'static MessageDescriptor {
         self.descriptor
+    }
+
+    /// A number that starts as 0, for whoever hands messages out: the address of the object that stands for this one.
+    pub fn handle(&self) -> &AtomicUsize {
+        &self.handle
     }
 
     // ------------------------------------------------------------------------------------------------ reading
