@@ -1,1 +1,3 @@
-"""The namespace of the `onnx` package, as far as refeed has it: `refeed.onnx.reference`."""
+"""The namespace of the `onnx` package: messages with protobuf's interface, and what works on them."""
+
+from refeed.onnx.messages import *  # noqa: F403

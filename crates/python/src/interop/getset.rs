@@ -119,6 +119,10 @@ unsafe fn arguments<'a>(
     unsafe {
         let py = Python::assume_attached();
         let message = Bound::ref_from_ptr(py, slf).cast_unchecked::<Message>();
-        (py, message, &*closure.cast_const().cast::<FieldDescriptor>())
+        (
+            py,
+            message,
+            &*closure.cast_const().cast::<FieldDescriptor>(),
+        )
     }
 }

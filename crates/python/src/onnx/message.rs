@@ -3,12 +3,14 @@
 use super::repeated::{self, too_deep};
 use super::{classes, scalar, tree};
 use crate::interop::handle;
+use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 use refeed_proto::message::{
-    EditableMessage, FieldDescriptor, FrozenMessage, Kind, MessageDescriptor,
+    EditableMessage, FieldDescriptor, FrozenMessage, Kind, MessageDescriptor, OneofDescriptor,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The base of all messages.
@@ -130,13 +132,19 @@ fn field_named(
 ) -> PyResult<&'static FieldDescriptor> {
     let text = name.cast::<PyString>()?.to_cow()?;
     match descriptor.field(&text) {
-        Some(field) if field.retired => Err(PyTypeError::new_err(format!(
-            "{}: the field \"{text}\" is retired: a binding covers a whole input and a whole output",
+        Some(field) if !field.retired => Ok(field),
+        _ if was_retired(descriptor, &text) => Err(PyTypeError::new_err(format!(
+            "{}: the field \"{text}\" was retired: a binding covers a whole input and a whole output",
             descriptor.full_name
         ))),
-        Some(field) => Ok(field),
-        None => Err(no_field(descriptor, &text)),
+        _ => Err(no_field(descriptor, &text)),
     }
+}
+
+/// Whether a message once had a field of this name; the schema keeps it as `retired_` and the name.
+fn was_retired(descriptor: &MessageDescriptor, name: &str) -> bool {
+    let mut retired = descriptor.fields.iter().filter(|field| field.retired);
+    retired.any(|field| field.name.strip_prefix("retired_") == Some(name))
 }
 
 fn no_field(descriptor: &'static MessageDescriptor, name: &str) -> PyErr {
@@ -170,5 +178,157 @@ impl Message {
     }
 }
 
+/// What a name given in Python names.
+enum Named {
+    Field(&'static FieldDescriptor),
+    Oneof(&'static OneofDescriptor),
+}
+
+impl Message {
+    fn named(&self, name: &Bound<'_, PyAny>) -> PyResult<Named> {
+        let text = field_name(name)?;
+        let descriptor = self.cell.descriptor();
+        match descriptor.field(&text) {
+            Some(field) if !field.retired => Ok(Named::Field(field)),
+            _ => match descriptor.oneof(&text) {
+                Some(oneof) => Ok(Named::Oneof(oneof)),
+                None => Err(no_field(descriptor, &text)),
+            },
+        }
+    }
+
+    fn same_class(&self, function: &str, other: &Bound<'_, PyAny>) -> PyResult<Arc<FrozenMessage>> {
+        let descriptor = self.cell.descriptor();
+        match other.cast::<Message>() {
+            Ok(other) if other.get().cell.descriptor() == descriptor => {
+                other.get().frozen(other.py())
+            }
+            _ => Err(wrong_class(
+                &format!("Parameter to {function}()"),
+                other,
+                descriptor,
+            )),
+        }
+    }
+}
+
+/// A name as protobuf takes it: `str`, or `bytes` in UTF-8.
+fn field_name<'a>(name: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
+    if let Ok(text) = name.cast::<PyString>() {
+        return text.to_cow();
+    }
+    if let Ok(bytes) = name.cast::<PyBytes>()
+        && let Ok(text) = std::str::from_utf8(bytes.as_bytes())
+    {
+        return Ok(Cow::Borrowed(text));
+    }
+    let got = name.str()?;
+    Err(PyValueError::new_err(format!(
+        "Expected a field name, but got non-string argument {got}."
+    )))
+}
+
 #[pymethods]
-impl Message {}
+impl Message {
+    // Names as in protobuf's interface.
+    #![allow(non_snake_case)]
+
+    fn HasField(&self, field_name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match self.named(field_name)? {
+            Named::Field(field) if field.repeated => Err(PyValueError::new_err(format!(
+                "Field {}.{} does not have presence.",
+                self.cell.descriptor().full_name,
+                field.name
+            ))),
+            Named::Field(field) => Ok(tree::with(|lock| self.cell.has(lock, field.slot))),
+            Named::Oneof(oneof) => {
+                let member = tree::with(|lock| self.cell.which_oneof(lock, oneof.fields));
+                Ok(member.is_some())
+            }
+        }
+    }
+
+    fn ClearField(&self, field_name: &Bound<'_, PyAny>) -> PyResult<()> {
+        let named = self.named(field_name)?;
+        tree::with(|lock| {
+            let slot = match named {
+                Named::Field(field) => Some(field.slot),
+                Named::Oneof(oneof) => self.cell.which_oneof(lock, oneof.fields),
+            };
+            if let Some(slot) = slot {
+                self.cell.clear_field(lock, slot);
+            }
+        });
+        Ok(())
+    }
+
+    fn WhichOneof(&self, oneof_group: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+        let text = field_name(oneof_group)?;
+        let descriptor = self.cell.descriptor();
+        let oneof = descriptor.oneof(&text);
+        let oneof = oneof.ok_or_else(|| no_field(descriptor, &text))?;
+        let member = tree::with(|lock| self.cell.which_oneof(lock, oneof.fields));
+        Ok(member.map(|slot| descriptor.fields[usize::from(slot)].name))
+    }
+
+    fn Clear(&self) {
+        tree::with(|lock| self.cell.clear(lock));
+    }
+
+    fn CopyFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
+        let other = self.same_class("CopyFrom", other_msg)?;
+        tree::with(|lock| self.cell.replace(lock, other))
+            .map_err(|error| too_deep(other_msg.py(), error))
+    }
+
+    fn MergeFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
+        let other = self.same_class("MergeFrom", other_msg)?;
+        tree::with(|lock| self.cell.merge(lock, &other))
+            .map_err(|error| too_deep(other_msg.py(), error))
+    }
+
+    fn SetInParent(&self) {
+        tree::with(|lock| self.cell.set_present(lock));
+    }
+
+    fn DiscardUnknownFields(&self) {
+        tree::with(|lock| self.cell.clear_unknown(lock));
+    }
+
+    // No field of the schema is required.
+    #[pyo3(signature = (errors = None))]
+    #[allow(unused_variables)]
+    fn IsInitialized(&self, errors: Option<&Bound<'_, PyAny>>) -> bool {
+        true
+    }
+
+    fn FindInitializationErrors(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn __richcmp__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let equal = match (op, other.cast::<Message>()) {
+            (CompareOp::Eq | CompareOp::Ne, Ok(other))
+                if other.get().cell.descriptor() == self.cell.descriptor() =>
+            {
+                *self.frozen(py)? == *other.get().frozen(py)?
+            }
+            _ => return Ok(py.NotImplemented().into_bound(py)),
+        };
+        let answer = equal == matches!(op, CompareOp::Eq);
+        Ok(PyBool::new(py, answer).to_owned().into_any())
+    }
+
+    fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        wrap(py, EditableMessage::from_frozen(self.frozen(py)?))
+    }
+
+    fn __deepcopy__<'py>(&self, memo: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.__copy__(memo.py())
+    }
+}

@@ -1,0 +1,7 @@
+"""The classes of the ONNX messages and of refeed's extension messages."""
+
+from refeed._native import _onnx
+
+__all__ = [name for name in vars(_onnx) if not name.startswith("_")]
+
+globals().update({name: getattr(_onnx, name) for name in __all__})
