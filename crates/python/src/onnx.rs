@@ -5,8 +5,11 @@
 //! edits one tree of [`refeed_proto::message::EditableMessage`]s under one lock ([`tree`]).
 
 pub(crate) mod classes;
+pub(crate) mod descriptor;
+pub(crate) mod enums;
 pub(crate) mod fields;
 pub(crate) mod message;
+pub(crate) mod methods;
 pub(crate) mod repeated;
 pub(crate) mod scalar;
 pub(crate) mod tree;
@@ -23,6 +26,10 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     module.add_class::<message::Message>()?;
     module.add_class::<repeated::RepeatedScalar>()?;
     module.add_class::<repeated::RepeatedComposite>()?;
+    module.add_class::<enums::EnumTypeWrapper>()?;
     classes::add_to(&module)?;
+    let descriptor = PyModule::new(py, "descriptor")?;
+    descriptor::add_to(&descriptor)?;
+    module.setattr("_descriptor", descriptor)?;
     Ok(module)
 }

@@ -8,6 +8,7 @@
 //!    a few hundred, made once.
 //! 4. *Panics* become exceptions before they reach Python.
 
+use crate::onnx::fields;
 use crate::onnx::message::Message;
 use crate::run;
 use pyo3::exceptions::PyValueError;
@@ -18,27 +19,11 @@ use refeed_proto::message::FieldDescriptor;
 use std::ffi::{CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Reading and setting of a kind of field.
-pub(crate) trait FieldAccess {
-    /// The field's value.
-    fn get<'py>(
-        message: &Bound<'py, Message>,
-        field: &'static FieldDescriptor,
-    ) -> PyResult<Bound<'py, PyAny>>;
-
-    /// Sets the field; `None` is `del`.
-    fn set(
-        message: &Bound<'_, Message>,
-        field: &'static FieldDescriptor,
-        value: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()>;
-}
-
 /// A class attribute that reads and sets a field of messages of `class`.
 ///
 /// # Errors
 /// When `class` is no subclass of [`Message`].
-pub(crate) fn field_attribute<'py, A: FieldAccess>(
+pub(crate) fn field_attribute<'py>(
     class: &Bound<'py, PyType>,
     field: &'static FieldDescriptor,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -55,8 +40,8 @@ pub(crate) fn field_attribute<'py, A: FieldAccess>(
     };
     let definition = ffi::PyGetSetDef {
         name: CString::new(field.name)?.into_raw(),
-        get: Some(get::<A>),
-        set: Some(set::<A>),
+        get: Some(get),
+        set: Some(set),
         doc,
         closure: std::ptr::from_ref(field).cast_mut().cast(),
     };
@@ -68,13 +53,12 @@ pub(crate) fn field_attribute<'py, A: FieldAccess>(
     }
 }
 
-unsafe extern "C" fn get<A: FieldAccess>(
-    slf: *mut ffi::PyObject,
-    closure: *mut c_void,
-) -> *mut ffi::PyObject {
+unsafe extern "C" fn get(slf: *mut ffi::PyObject, closure: *mut c_void) -> *mut ffi::PyObject {
     // SAFETY: Python calls this attached; self and closure as in the module's argument.
     let (py, message, field) = unsafe { arguments(&slf, closure) };
-    match catch_unwind(AssertUnwindSafe(|| A::get(message, field))) {
+    match catch_unwind(AssertUnwindSafe(|| {
+        fields::get(py, message.get().cell(), field)
+    })) {
         Ok(Ok(value)) => value.into_ptr(),
         Ok(Err(error)) => {
             error.restore(py);
@@ -87,7 +71,7 @@ unsafe extern "C" fn get<A: FieldAccess>(
     }
 }
 
-unsafe extern "C" fn set<A: FieldAccess>(
+unsafe extern "C" fn set(
     slf: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
     closure: *mut c_void,
@@ -96,7 +80,9 @@ unsafe extern "C" fn set<A: FieldAccess>(
     let (py, message, field) = unsafe { arguments(&slf, closure) };
     // SAFETY: a borrowed reference that lives for this call, or null.
     let value = (!value.is_null()).then(|| unsafe { Bound::ref_from_ptr(py, &value) });
-    match catch_unwind(AssertUnwindSafe(|| A::set(message, field, value))) {
+    match catch_unwind(AssertUnwindSafe(|| {
+        fields::set(py, message.get().cell(), field, value)
+    })) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => {
             error.restore(py);

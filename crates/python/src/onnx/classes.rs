@@ -1,7 +1,7 @@
 //! One Python class per message of the schema.
 
-use super::fields;
 use super::message::Message;
+use super::{enums, fields};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule, PyTuple, PyType};
@@ -137,11 +137,16 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         if let Some((_, scoped)) = descriptor.full_name.split_once('.') {
             class.setattr("__qualname__", scoped)?;
         }
+        for inner in descriptor.enums {
+            enums::add_to(&class, inner)?;
+        }
         for inner in descriptor.messages {
             let inner_class = class_of(module.py(), inner);
             class.setattr(inner.name, &inner_class)?;
             open.push((*inner, inner_class));
         }
     }
-    Ok(())
+    descriptors::ENUMS
+        .iter()
+        .try_for_each(|inner| enums::add_to(module, inner))
 }

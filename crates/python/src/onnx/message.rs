@@ -1,14 +1,15 @@
 //! `Message`: what every message can do.
 
+use super::descriptor::FieldDescriptor;
 use super::repeated::{self, too_deep};
-use super::{classes, scalar, tree};
+use super::{classes, fields, scalar, tree};
 use crate::interop::handle;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString};
 use refeed_proto::message::{
-    EditableMessage, FieldDescriptor, FrozenMessage, Kind, MessageDescriptor, OneofDescriptor,
+    self, EditableMessage, FrozenMessage, Kind, MessageDescriptor, OneofDescriptor,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -129,7 +130,7 @@ fn frozen_or_fields(
 fn field_named(
     descriptor: &'static MessageDescriptor,
     name: &Bound<'_, PyAny>,
-) -> PyResult<&'static FieldDescriptor> {
+) -> PyResult<&'static message::FieldDescriptor> {
     let text = name.cast::<PyString>()?.to_cow()?;
     match descriptor.field(&text) {
         Some(field) if !field.retired => Ok(field),
@@ -180,7 +181,7 @@ impl Message {
 
 /// What a name given in Python names.
 enum Named {
-    Field(&'static FieldDescriptor),
+    Field(&'static message::FieldDescriptor),
     Oneof(&'static OneofDescriptor),
 }
 
@@ -269,6 +270,23 @@ impl Message {
         let oneof = oneof.ok_or_else(|| no_field(descriptor, &text))?;
         let member = tree::with(|lock| self.cell.which_oneof(lock, oneof.fields));
         Ok(member.map(|slot| descriptor.fields[usize::from(slot)].name))
+    }
+
+    /// The fields that have a value, in the order of their numbers.
+    fn ListFields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let descriptor = self.cell.descriptor();
+        let slots = descriptor.by_number.iter().copied();
+        let present: Vec<u16> =
+            tree::with(|lock| slots.filter(|&slot| self.cell.has(lock, slot)).collect());
+        let list = PyList::empty(py);
+        for slot in present {
+            let field = &descriptor.fields[usize::from(slot)];
+            if !field.retired {
+                let value = fields::get(py, &self.cell, field)?;
+                list.append((FieldDescriptor::new(descriptor, field), value))?;
+            }
+        }
+        Ok(list)
     }
 
     fn Clear(&self) {
