@@ -8,6 +8,7 @@
 pub mod attributes;
 pub mod bind;
 pub mod bindings;
+pub mod builder;
 mod error;
 pub mod functions;
 pub mod load;

@@ -98,7 +98,8 @@ impl Model {
         Model::new(proto, Arc::clone(&self.inner.external))
     }
 
-    fn new(proto: ModelProto, external: Arc<ExternalData>) -> Result<Model, ModelError> {
+    /// A validated message whose external tensors are found by `external`.
+    pub(crate) fn new(proto: ModelProto, external: Arc<ExternalData>) -> Result<Model, ModelError> {
         let validated = validate::validate(&proto, &external)?;
         let opsets = Opsets::new("model", &proto.opset_import)?;
         let graph = proto.graph.as_ref().ok_or(ModelError::NoGraph)?;
@@ -213,6 +214,10 @@ impl Model {
 
     /// Where the tensors in other files are.
     pub fn external(&self) -> &ExternalData {
+        &self.inner.external
+    }
+
+    pub(crate) fn external_handle(&self) -> &Arc<ExternalData> {
         &self.inner.external
     }
 

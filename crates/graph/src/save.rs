@@ -116,7 +116,7 @@ impl Model {
     }
 }
 
-fn is_external(value: &EncodedValueProto) -> bool {
+pub(crate) fn is_external(value: &EncodedValueProto) -> bool {
     value.data_location() == DataLocation::External
 }
 
@@ -167,7 +167,7 @@ fn first_external(model: &ModelProto) -> Option<String> {
 }
 
 /// Calls `visit` for every tensor that may hold weights: initializers, attributes, parameters of encoded values.
-fn visit_tensors(model: &mut ModelProto, visit: &mut dyn FnMut(&mut TensorProto)) {
+pub(crate) fn visit_tensors(model: &mut ModelProto, visit: &mut dyn FnMut(&mut TensorProto)) {
     let mut graphs: Vec<&mut GraphProto> = model.graph.iter_mut().collect();
     let mut lists: Vec<&mut Vec<NodeProto>> = model
         .functions

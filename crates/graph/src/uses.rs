@@ -161,6 +161,11 @@ pub fn check_binding_uses(
 
 /// Names that the nested graphs of a node take from outside, each once. Outer graphs come before the graphs in them.
 pub fn captures(node: &NodeProto) -> Vec<&str> {
+    captures_of(node.attribute.iter().flat_map(nested))
+}
+
+/// Names that graphs take from outside, each once. Outer graphs come before the graphs in them.
+pub(crate) fn captures_of<'a>(graphs: impl Iterator<Item = &'a GraphProto>) -> Vec<&'a str> {
     enum Step<'a> {
         Enter(&'a GraphProto),
         Leave(&'a GraphProto),
@@ -168,10 +173,8 @@ pub fn captures(node: &NodeProto) -> Vec<&str> {
     let mut found = Vec::new();
     let mut seen: HashSet<&str> = HashSet::new();
     let mut defined: HashMap<&str, usize> = HashMap::new();
-    let mut stack: Vec<Step<'_>> = Vec::new();
-    for attribute in node.attribute.iter().rev() {
-        stack.extend(nested(attribute).rev().map(Step::Enter));
-    }
+    let mut stack: Vec<Step<'_>> = graphs.map(Step::Enter).collect();
+    stack.reverse();
     while let Some(step) = stack.pop() {
         let graph = match step {
             Step::Leave(graph) => {

@@ -20,7 +20,7 @@ use crate::functions::FunctionTable;
 use crate::load::ExternalData;
 use crate::place;
 use crate::struct_types::StructTypes;
-use refeed_proto::{FunctionProto, GraphProto, ModelProto};
+use refeed_proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use std::collections::HashSet;
 
 /// Newest format that refeed reads.
@@ -31,6 +31,11 @@ pub const NESTING_LIMIT: u64 = 64;
 pub const CALL_DEPTH_LIMIT: u64 = 100;
 /// More nodes, with functions expanded, are refused.
 pub const NODE_LIMIT: u64 = 1_000_000;
+
+/// Holds the graphs nested in nodes to [`NESTING_LIMIT`], and to what may stand in them.
+pub(crate) fn check_nesting(nodes: &[NodeProto]) -> Result<(), ModelError> {
+    nesting::check_nodes(nodes, "")
+}
 
 /// What validation learned on its way.
 #[derive(Debug)]

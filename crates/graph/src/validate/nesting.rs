@@ -17,7 +17,7 @@ pub(super) fn check(model: &ModelProto) -> Result<(), ModelError> {
     let Some(graph) = &model.graph else {
         return Ok(());
     };
-    walk(&graph.node, "")?;
+    check_nodes(&graph.node, "")?;
     for function in &model.functions {
         let at = format!("function {} / ", place::function(function));
         if has_our_keys(&function.metadata_props) {
@@ -26,7 +26,7 @@ pub(super) fn check(model: &ModelProto) -> Result<(), ModelError> {
             }
             .into());
         }
-        walk(&function.node, &at)?;
+        check_nodes(&function.node, &at)?;
     }
     for training in &model.training_info {
         for graph in training.initialization.iter().chain(&training.algorithm) {
@@ -36,13 +36,14 @@ pub(super) fn check(model: &ModelProto) -> Result<(), ModelError> {
                 }
                 .into());
             }
-            walk(&graph.node, "training graph / ")?;
+            check_nodes(&graph.node, "training graph / ")?;
         }
     }
     Ok(())
 }
 
-fn walk(nodes: &[NodeProto], at: &str) -> Result<(), ModelError> {
+/// Walks every nested graph of a list of nodes. `at` is the prefix of their places.
+pub(super) fn check_nodes(nodes: &[NodeProto], at: &str) -> Result<(), ModelError> {
     // The place of a list of nodes is built only when one of them has a nested graph.
     let mut stack: Vec<(&[NodeProto], String, u64)> = vec![(nodes, at.to_string(), 0)];
     while let Some((nodes, at, depth)) = stack.pop() {
