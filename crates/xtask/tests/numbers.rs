@@ -1,7 +1,7 @@
 //! The schema's numbers against those of the `onnx` package.
 //!
-//! `data/onnx-1.23-numbers.txt` lists every enum value and field of `onnx.onnx_ml_pb2.DESCRIPTOR`, onnx 1.23, one a
-//! line, sorted.
+//! `data/onnx-1.23-numbers.txt` lists every enum value and field of the descriptors of onnx 1.23 (`onnx_ml_pb2`,
+//! `onnx_data_pb2`, `onnx_operators_ml_pb2`), one a line, sorted.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 

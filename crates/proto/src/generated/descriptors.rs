@@ -609,6 +609,138 @@ pub static TYPE_PROTO: MessageDescriptor = MessageDescriptor {
     enums: &[],
 };
 
+/// `onnx.SequenceProto.DataType`.
+pub static SEQUENCE_PROTO_DATA_TYPE: EnumDescriptor = EnumDescriptor {
+    name: "DataType",
+    full_name: "onnx.SequenceProto.DataType",
+    doc: "What the list holds.",
+    values: &[
+        EnumValue { name: "UNDEFINED", number: 0 },
+        EnumValue { name: "TENSOR", number: 1 },
+        EnumValue { name: "SPARSE_TENSOR", number: 2 },
+        EnumValue { name: "SEQUENCE", number: 3 },
+        EnumValue { name: "MAP", number: 4 },
+        EnumValue { name: "OPTIONAL", number: 5 },
+    ],
+};
+
+/// `onnx.SequenceProto`.
+pub static SEQUENCE_PROTO: MessageDescriptor = MessageDescriptor {
+    name: "SequenceProto",
+    full_name: "onnx.SequenceProto",
+    doc: "A list of values of one kind.",
+    fields: &[
+        FieldDescriptor { name: "name", number: 1, slot: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "elem_type", number: 2, slot: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `DataType`." },
+        FieldDescriptor { name: "tensor_values", number: 3, slot: 2, kind: Kind::Message(&TENSOR_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "sparse_tensor_values", number: 4, slot: 3, kind: Kind::Message(&SPARSE_TENSOR_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "sequence_values", number: 5, slot: 4, kind: Kind::Message(&SEQUENCE_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "map_values", number: 6, slot: 5, kind: Kind::Message(&MAP_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "optional_values", number: 7, slot: 6, kind: Kind::Message(&OPTIONAL_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+    ],
+    by_number: &[0, 1, 2, 3, 4, 5, 6],
+    oneofs: &[
+    ],
+    messages: &[],
+    enums: &[&SEQUENCE_PROTO_DATA_TYPE],
+};
+
+/// `onnx.MapProto`.
+pub static MAP_PROTO: MessageDescriptor = MessageDescriptor {
+    name: "MapProto",
+    full_name: "onnx.MapProto",
+    doc: "Values by key: the keys in one list, the values in another of the same length.",
+    fields: &[
+        FieldDescriptor { name: "name", number: 1, slot: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "key_type", number: 2, slot: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `TensorProto.DataType`: an integer type or STRING." },
+        FieldDescriptor { name: "keys", number: 3, slot: 2, kind: Kind::Int64, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "string_keys", number: 4, slot: 3, kind: Kind::Bytes, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "values", number: 5, slot: 4, kind: Kind::Message(&SEQUENCE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+    ],
+    by_number: &[0, 1, 2, 3, 4],
+    oneofs: &[
+    ],
+    messages: &[],
+    enums: &[],
+};
+
+/// `onnx.OptionalProto.DataType`.
+pub static OPTIONAL_PROTO_DATA_TYPE: EnumDescriptor = EnumDescriptor {
+    name: "DataType",
+    full_name: "onnx.OptionalProto.DataType",
+    doc: "What the value is.",
+    values: &[
+        EnumValue { name: "UNDEFINED", number: 0 },
+        EnumValue { name: "TENSOR", number: 1 },
+        EnumValue { name: "SPARSE_TENSOR", number: 2 },
+        EnumValue { name: "SEQUENCE", number: 3 },
+        EnumValue { name: "MAP", number: 4 },
+        EnumValue { name: "OPTIONAL", number: 5 },
+    ],
+};
+
+/// `onnx.OptionalProto`.
+pub static OPTIONAL_PROTO: MessageDescriptor = MessageDescriptor {
+    name: "OptionalProto",
+    full_name: "onnx.OptionalProto",
+    doc: "A value, or none.",
+    fields: &[
+        FieldDescriptor { name: "name", number: 1, slot: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "elem_type", number: 2, slot: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `DataType`." },
+        FieldDescriptor { name: "tensor_value", number: 3, slot: 2, kind: Kind::Message(&TENSOR_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "sparse_tensor_value", number: 4, slot: 3, kind: Kind::Message(&SPARSE_TENSOR_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "sequence_value", number: 5, slot: 4, kind: Kind::Message(&SEQUENCE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "map_value", number: 6, slot: 5, kind: Kind::Message(&MAP_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "optional_value", number: 7, slot: 6, kind: Kind::Message(&OPTIONAL_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+    ],
+    by_number: &[0, 1, 2, 3, 4, 5, 6],
+    oneofs: &[
+    ],
+    messages: &[],
+    enums: &[&OPTIONAL_PROTO_DATA_TYPE],
+};
+
+/// `onnx.OperatorProto`.
+pub static OPERATOR_PROTO: MessageDescriptor = MessageDescriptor {
+    name: "OperatorProto",
+    full_name: "onnx.OperatorProto",
+    doc: "One operator.",
+    fields: &[
+        FieldDescriptor { name: "op_type", number: 1, slot: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "since_version", number: 2, slot: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "status", number: 3, slot: 2, kind: Kind::Enum(&OPERATOR_STATUS), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "doc_string", number: 10, slot: 3, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+    ],
+    by_number: &[0, 1, 2, 3],
+    oneofs: &[
+    ],
+    messages: &[],
+    enums: &[],
+};
+
+/// `onnx.OperatorSetProto`.
+pub static OPERATOR_SET_PROTO: MessageDescriptor = MessageDescriptor {
+    name: "OperatorSetProto",
+    full_name: "onnx.OperatorSetProto",
+    doc: "The operators of one domain at one version.",
+    fields: &[
+        FieldDescriptor { name: "magic", number: 1, slot: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "ir_version", number: 2, slot: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "ir_version_prerelease", number: 3, slot: 2, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "ir_build_metadata", number: 7, slot: 3, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "domain", number: 4, slot: 4, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "opset_version", number: 5, slot: 5, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "doc_string", number: 6, slot: 6, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "operator", number: 8, slot: 7, kind: Kind::Message(&OPERATOR_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+        FieldDescriptor { name: "functions", number: 9, slot: 8, kind: Kind::Message(&FUNCTION_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
+    ],
+    by_number: &[0, 1, 2, 4, 5, 6, 3, 7, 8],
+    oneofs: &[
+    ],
+    messages: &[],
+    enums: &[],
+};
+
 /// `onnx.PersistentBindingProto`.
 pub static PERSISTENT_BINDING_PROTO: MessageDescriptor = MessageDescriptor {
     name: "PersistentBindingProto",
@@ -874,6 +1006,11 @@ pub static MESSAGES: &[&MessageDescriptor] = &[
     &VALUE_INFO_PROTO,
     &TENSOR_SHAPE_PROTO,
     &TYPE_PROTO,
+    &SEQUENCE_PROTO,
+    &MAP_PROTO,
+    &OPTIONAL_PROTO,
+    &OPERATOR_PROTO,
+    &OPERATOR_SET_PROTO,
     &PERSISTENT_BINDING_PROTO,
     &PAGED_CACHE_PROTO,
     &PAGED_CACHE_BLOCK_PROTO,

@@ -6,7 +6,7 @@ use crate::structure::Nested;
 pub(crate) const MODEL: usize = 0;
 
 /// Of each message, the fields whose every occurrence takes memory of its own.
-pub(crate) static MESSAGES: [&[Nested]; 39] = [
+pub(crate) static MESSAGES: [&[Nested]; 44] = [
     // onnx.ModelProto
     &[
         Nested::message::<crate::OperatorSetIdProto>(8, 1),
@@ -15,7 +15,7 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
         Nested::message::<crate::TrainingInfoProto>(20, 6),
         Nested::message::<crate::FunctionProto>(25, 5),
         Nested::message::<crate::DeviceConfigurationProto>(26, 9),
-        Nested::message::<crate::StructTypeProto>(1000, 33),
+        Nested::message::<crate::StructTypeProto>(1000, 38),
     ],
     // onnx.OperatorSetIdProto
     &[
@@ -30,9 +30,9 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
         Nested::message::<crate::ValueInfoProto>(13, 18),
         Nested::message::<crate::TensorAnnotation>(14, 8),
         Nested::message::<crate::StringStringEntryProto>(16, 7),
-        Nested::message::<crate::EncodedValueProto>(1000, 31),
-        Nested::message::<crate::PersistentBindingProto>(1001, 28),
-        Nested::message::<crate::PagedCacheProto>(1002, 29),
+        Nested::message::<crate::EncodedValueProto>(1000, 36),
+        Nested::message::<crate::PersistentBindingProto>(1001, 33),
+        Nested::message::<crate::PagedCacheProto>(1002, 34),
     ],
     // onnx.NodeProto
     &[
@@ -137,7 +137,7 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
         Nested::message::<crate::type_proto::Optional>(9, 25),
         Nested::message::<crate::type_proto::SparseTensor>(8, 26),
         Nested::message::<crate::type_proto::Opaque>(7, 27),
-        Nested::message::<crate::StructTypeProto>(1000, 33),
+        Nested::message::<crate::StructTypeProto>(1000, 38),
     ],
     // onnx.TypeProto.Tensor
     &[
@@ -162,24 +162,53 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
     // onnx.TypeProto.Opaque
     &[
     ],
+    // onnx.SequenceProto
+    &[
+        Nested::message::<crate::TensorProto>(3, 15),
+        Nested::message::<crate::SparseTensorProto>(4, 17),
+        Nested::message::<crate::SequenceProto>(5, 28),
+        Nested::message::<crate::MapProto>(6, 29),
+        Nested::message::<crate::OptionalProto>(7, 30),
+    ],
+    // onnx.MapProto
+    &[
+        Nested::leaf::<crate::Bytes>(4),
+        Nested::message::<crate::SequenceProto>(5, 28),
+    ],
+    // onnx.OptionalProto
+    &[
+        Nested::message::<crate::TensorProto>(3, 15),
+        Nested::message::<crate::SparseTensorProto>(4, 17),
+        Nested::message::<crate::SequenceProto>(5, 28),
+        Nested::message::<crate::MapProto>(6, 29),
+        Nested::message::<crate::OptionalProto>(7, 30),
+    ],
+    // onnx.OperatorProto
+    &[
+    ],
+    // onnx.OperatorSetProto
+    &[
+        Nested::message::<crate::OperatorProto>(8, 31),
+        Nested::message::<crate::FunctionProto>(9, 5),
+    ],
     // onnx.PersistentBindingProto
     &[
     ],
     // onnx.PagedCacheProto
     &[
-        Nested::message::<crate::PagedCacheBlockProto>(1, 30),
+        Nested::message::<crate::PagedCacheBlockProto>(1, 35),
     ],
     // onnx.PagedCacheBlockProto
     &[
         Nested::message::<crate::TensorProto>(3, 15),
-        Nested::message::<crate::EncodedValueProto>(5, 31),
+        Nested::message::<crate::EncodedValueProto>(5, 36),
         Nested::message::<crate::TensorProto>(4, 15),
-        Nested::message::<crate::EncodedValueProto>(6, 31),
+        Nested::message::<crate::EncodedValueProto>(6, 36),
     ],
     // onnx.EncodedValueProto
     &[
-        Nested::message::<crate::AffineLayoutProto>(1, 32),
-        Nested::message::<crate::StructTypeProto>(2, 33),
+        Nested::message::<crate::AffineLayoutProto>(1, 37),
+        Nested::message::<crate::StructTypeProto>(2, 38),
         Nested::message::<crate::TypeProto>(3, 21),
         Nested::message::<crate::StringStringEntryProto>(5, 7),
     ],
@@ -190,9 +219,9 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
     ],
     // onnx.StructTypeProto
     &[
-        Nested::message::<crate::struct_type_proto::Array>(1, 34),
-        Nested::message::<crate::struct_type_proto::Structure>(2, 35),
-        Nested::message::<crate::struct_type_proto::BitPacking>(3, 37),
+        Nested::message::<crate::struct_type_proto::Array>(1, 39),
+        Nested::message::<crate::struct_type_proto::Structure>(2, 40),
+        Nested::message::<crate::struct_type_proto::BitPacking>(3, 42),
         Nested::message::<crate::FunctionProto>(5, 5),
         Nested::message::<crate::FunctionProto>(6, 5),
         Nested::message::<crate::StringStringEntryProto>(9, 7),
@@ -203,7 +232,7 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
     ],
     // onnx.StructTypeProto.Structure
     &[
-        Nested::message::<crate::struct_type_proto::structure::Field>(1, 36),
+        Nested::message::<crate::struct_type_proto::structure::Field>(1, 41),
     ],
     // onnx.StructTypeProto.Structure.Field
     &[
@@ -212,7 +241,7 @@ pub(crate) static MESSAGES: [&[Nested]; 39] = [
     ],
     // onnx.StructTypeProto.BitPacking
     &[
-        Nested::message::<crate::struct_type_proto::bit_packing::Component>(1, 38),
+        Nested::message::<crate::struct_type_proto::bit_packing::Component>(1, 43),
     ],
     // onnx.StructTypeProto.BitPacking.Component
     &[

@@ -673,6 +673,199 @@ pub mod type_proto {
         StructType(::prost::alloc::boxed::Box<super::StructTypeProto>),
     }
 }
+/// A list of values of one kind.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SequenceProto {
+    #[prost(string, optional, tag = "1")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// A `DataType`.
+    #[prost(int32, optional, tag = "2")]
+    pub elem_type: ::core::option::Option<i32>,
+    #[prost(message, repeated, tag = "3")]
+    pub tensor_values: ::prost::alloc::vec::Vec<TensorProto>,
+    #[prost(message, repeated, tag = "4")]
+    pub sparse_tensor_values: ::prost::alloc::vec::Vec<SparseTensorProto>,
+    #[prost(message, repeated, tag = "5")]
+    pub sequence_values: ::prost::alloc::vec::Vec<SequenceProto>,
+    #[prost(message, repeated, tag = "6")]
+    pub map_values: ::prost::alloc::vec::Vec<MapProto>,
+    #[prost(message, repeated, tag = "7")]
+    pub optional_values: ::prost::alloc::vec::Vec<OptionalProto>,
+}
+/// Nested message and enum types in `SequenceProto`.
+pub mod sequence_proto {
+    /// What the list holds.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum DataType {
+        Undefined = 0,
+        Tensor = 1,
+        SparseTensor = 2,
+        Sequence = 3,
+        Map = 4,
+        Optional = 5,
+    }
+    impl DataType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Undefined => "UNDEFINED",
+                Self::Tensor => "TENSOR",
+                Self::SparseTensor => "SPARSE_TENSOR",
+                Self::Sequence => "SEQUENCE",
+                Self::Map => "MAP",
+                Self::Optional => "OPTIONAL",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNDEFINED" => Some(Self::Undefined),
+                "TENSOR" => Some(Self::Tensor),
+                "SPARSE_TENSOR" => Some(Self::SparseTensor),
+                "SEQUENCE" => Some(Self::Sequence),
+                "MAP" => Some(Self::Map),
+                "OPTIONAL" => Some(Self::Optional),
+                _ => None,
+            }
+        }
+    }
+}
+/// Values by key: the keys in one list, the values in another of the same length.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MapProto {
+    #[prost(string, optional, tag = "1")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// A `TensorProto.DataType`: an integer type or STRING.
+    #[prost(int32, optional, tag = "2")]
+    pub key_type: ::core::option::Option<i32>,
+    #[prost(int64, repeated, packed = "false", tag = "3")]
+    pub keys: ::prost::alloc::vec::Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub string_keys: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(message, optional, tag = "5")]
+    pub values: ::core::option::Option<SequenceProto>,
+}
+/// A value, or none.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OptionalProto {
+    #[prost(string, optional, tag = "1")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// A `DataType`.
+    #[prost(int32, optional, tag = "2")]
+    pub elem_type: ::core::option::Option<i32>,
+    #[prost(message, optional, tag = "3")]
+    pub tensor_value: ::core::option::Option<TensorProto>,
+    #[prost(message, optional, tag = "4")]
+    pub sparse_tensor_value: ::core::option::Option<SparseTensorProto>,
+    #[prost(message, optional, tag = "5")]
+    pub sequence_value: ::core::option::Option<SequenceProto>,
+    #[prost(message, optional, tag = "6")]
+    pub map_value: ::core::option::Option<MapProto>,
+    #[prost(message, optional, boxed, tag = "7")]
+    pub optional_value: ::core::option::Option<
+        ::prost::alloc::boxed::Box<OptionalProto>,
+    >,
+}
+/// Nested message and enum types in `OptionalProto`.
+pub mod optional_proto {
+    /// What the value is.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum DataType {
+        Undefined = 0,
+        Tensor = 1,
+        SparseTensor = 2,
+        Sequence = 3,
+        Map = 4,
+        Optional = 5,
+    }
+    impl DataType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Undefined => "UNDEFINED",
+                Self::Tensor => "TENSOR",
+                Self::SparseTensor => "SPARSE_TENSOR",
+                Self::Sequence => "SEQUENCE",
+                Self::Map => "MAP",
+                Self::Optional => "OPTIONAL",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNDEFINED" => Some(Self::Undefined),
+                "TENSOR" => Some(Self::Tensor),
+                "SPARSE_TENSOR" => Some(Self::SparseTensor),
+                "SEQUENCE" => Some(Self::Sequence),
+                "MAP" => Some(Self::Map),
+                "OPTIONAL" => Some(Self::Optional),
+                _ => None,
+            }
+        }
+    }
+}
+/// One operator.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OperatorProto {
+    #[prost(string, optional, tag = "1")]
+    pub op_type: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, optional, tag = "2")]
+    pub since_version: ::core::option::Option<i64>,
+    #[prost(enumeration = "OperatorStatus", optional, tag = "3")]
+    pub status: ::core::option::Option<i32>,
+    #[prost(string, optional, tag = "10")]
+    pub doc_string: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// The operators of one domain at one version.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperatorSetProto {
+    #[prost(string, optional, tag = "1")]
+    pub magic: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, optional, tag = "2")]
+    pub ir_version: ::core::option::Option<i64>,
+    #[prost(string, optional, tag = "3")]
+    pub ir_version_prerelease: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "7")]
+    pub ir_build_metadata: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub domain: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, optional, tag = "5")]
+    pub opset_version: ::core::option::Option<i64>,
+    #[prost(string, optional, tag = "6")]
+    pub doc_string: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "8")]
+    pub operator: ::prost::alloc::vec::Vec<OperatorProto>,
+    #[prost(message, repeated, tag = "9")]
+    pub functions: ::prost::alloc::vec::Vec<FunctionProto>,
+}
 /// After a call, the value of graph output `output_name` becomes graph input `input_name` of the next call.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PersistentBindingProto {
