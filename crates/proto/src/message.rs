@@ -11,20 +11,31 @@
 //! A frozen message costs nothing to share, and freezing an editable one copies only the messages that changed since
 //! the last time. What is frozen never changes, whatever happens to the message that it came from.
 
+mod decode;
 mod descriptor;
 mod editable;
+mod encode;
+mod equality;
 mod frozen;
 mod list;
 mod payload;
+mod text;
+mod unknown;
 mod value;
+mod wire;
 
+pub use decode::{DecodeFault, DecodeLimits};
 pub use descriptor::{
     EnumDescriptor, EnumValue, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor,
 };
 pub use editable::{EditableMessage, Tree, TreeLock};
+pub use encode::{EncodeFault, MESSAGE_LIMIT};
 pub use frozen::{FrozenMessage, NESTING_LIMIT, NestingError};
-pub use payload::{Payload, Text};
+pub use payload::Payload;
+pub use text::Text;
+pub use unknown::{UnknownField, UnknownValue};
 pub use value::Value;
+pub use wire::Malformed;
 
 /// The schema's tables: one static per message and per enum.
 #[rustfmt::skip]

@@ -591,7 +591,7 @@ impl State {
                 Value::Message(message) => Slot::Message(Child::Frozen(message.clone())),
                 value => Slot::Value(value.clone()),
             };
-            frozen.values().iter().map(slot).collect()
+            frozen.values().map(slot).collect()
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::descriptor::MessageDescriptor;
@@ -21,30 +22,33 @@ pub struct NestingError {
     pub depth: usize,
 }
 
-/// An immutable message: one value per field of its descriptor, and what the schema does not know.
+/// An immutable message: the values of its fields, and what the schema does not know.
 ///
-/// Made by decoding, by freezing an [`EditableMessage`](super::EditableMessage), or field by field from values of the
-/// right kinds.
+/// Made by [decoding](FrozenMessage::decode), by freezing an [`EditableMessage`](super::EditableMessage), or field by
+/// field from values of the right kinds.
 #[derive(Debug, Clone)]
 pub struct FrozenMessage {
     descriptor: &'static MessageDescriptor,
-    values: Box<[Value]>,
+    /// One bit for each slot whose field is there.
+    present: u32,
+    height: u32,
+    /// The values of those fields in the order of slots. Most messages of a model have few of their fields.
+    values: Values,
     unknown: Unknown,
-    height: usize,
 }
+
+/// Values of the fields that are there, in the order of slots.
+pub(super) type Values = SmallVec<[Value; 4]>;
 
 /// Fields that the schema does not know, each with its key, as they stood on the wire.
 pub(crate) type Unknown = Option<Arc<[Bytes]>>;
 
+static ABSENT: Value = Value::Absent;
+
 impl FrozenMessage {
     /// A message without any field.
     pub fn empty(descriptor: &'static MessageDescriptor) -> FrozenMessage {
-        FrozenMessage {
-            descriptor,
-            values: vec![Value::Absent; descriptor.fields.len()].into(),
-            unknown: None,
-            height: 1,
-        }
+        FrozenMessage::from_parts(descriptor, 0, Values::new(), None)
     }
 
     /// A message of the given values, one per slot. Each must be of its field's kind; empty lists are absent.
@@ -53,28 +57,50 @@ impl FrozenMessage {
     /// When messages are nested deeper than [`NESTING_LIMIT`].
     pub fn new(
         descriptor: &'static MessageDescriptor,
-        values: Box<[Value]>,
+        values: impl IntoIterator<Item = Value>,
         unknown: Option<Arc<[Bytes]>>,
     ) -> Result<FrozenMessage, NestingError> {
-        debug_assert_eq!(values.len(), descriptor.fields.len());
+        let mut present = 0;
+        let mut held = Values::new();
+        let mut slots = 0;
+        for (slot, value) in values.into_iter().enumerate() {
+            slots += 1;
+            if !value.is_absent() {
+                present |= 1 << slot;
+                held.push(value);
+            }
+        }
+        debug_assert_eq!(slots, descriptor.fields.len());
+        let message = FrozenMessage::from_parts(descriptor, present, held, unknown);
+        if message.height() > NESTING_LIMIT {
+            return Err(NestingError {
+                message: descriptor.full_name,
+                depth: message.height(),
+            });
+        }
+        Ok(message)
+    }
+
+    /// `values` has one value for each bit of `present`.
+    pub(super) fn from_parts(
+        descriptor: &'static MessageDescriptor,
+        present: u32,
+        values: Values,
+        unknown: Unknown,
+    ) -> FrozenMessage {
+        debug_assert_eq!(present.count_ones() as usize, values.len());
         let below = values.iter().map(|value| match value {
             Value::Message(message) => message.height,
             Value::Messages(messages) => messages.iter().map(|m| m.height).max().unwrap_or(0),
             _ => 0,
         });
-        let height = 1 + below.max().unwrap_or(0);
-        if height > NESTING_LIMIT {
-            return Err(NestingError {
-                message: descriptor.full_name,
-                depth: height,
-            });
-        }
-        Ok(FrozenMessage {
+        FrozenMessage {
             descriptor,
+            present,
+            height: 1 + below.max().unwrap_or(0),
             values,
             unknown,
-            height,
-        })
+        }
     }
 
     /// What kind of message this is.
@@ -82,14 +108,19 @@ impl FrozenMessage {
         self.descriptor
     }
 
-    /// The values in the order of slots.
-    pub fn values(&self) -> &[Value] {
-        &self.values
+    /// The value of a slot; `Absent` when the field is not there.
+    pub fn value(&self, slot: u16) -> &Value {
+        let bit = 1 << slot;
+        if self.present & bit == 0 {
+            return &ABSENT;
+        }
+        &self.values[(self.present & (bit - 1)).count_ones() as usize]
     }
 
-    /// The value of a slot.
-    pub fn value(&self, slot: u16) -> &Value {
-        &self.values[usize::from(slot)]
+    /// The values of all slots in their order, `Absent` where a field is not there.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> {
+        let slots = 0..self.descriptor.fields.len() as u16;
+        slots.map(|slot| self.value(slot))
     }
 
     /// Fields that the schema does not know, as they stood on the wire, keys included.
@@ -99,12 +130,12 @@ impl FrozenMessage {
 
     /// Levels of messages: 1 for a message without messages inside.
     pub fn height(&self) -> usize {
-        self.height
+        self.height as usize
     }
 
     /// Whether no field is present and nothing unknown is kept.
     pub fn is_empty(&self) -> bool {
-        self.unknown.is_none() && self.values.iter().all(Value::is_absent)
+        self.unknown.is_none() && self.present == 0
     }
 
     /// Slot of the member of a oneof that is present.
@@ -112,13 +143,14 @@ impl FrozenMessage {
         let mut members = members.iter().copied();
         members.find(|&slot| !self.value(slot).is_absent())
     }
-}
 
-/// Same descriptor, same fields, same unknown fields in the same order. Floats compare by value: a NaN equals nothing.
-impl PartialEq for FrozenMessage {
-    fn eq(&self, other: &FrozenMessage) -> bool {
-        self.descriptor == other.descriptor
-            && self.values == other.values
-            && self.unknown == other.unknown
+    /// One bit for each slot whose field is there.
+    pub(super) fn present(&self) -> u32 {
+        self.present
+    }
+
+    /// The values of the fields that are there, in the order of slots.
+    pub(super) fn held(&self) -> &[Value] {
+        &self.values
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::descriptor::Kind;
 use super::editable::EditableMessage;
 use super::frozen::FrozenMessage;
-use super::payload::{Payload, Text};
+use super::payload::Payload;
+use super::text::Text;
 use super::value::Value;
 
 /// A message in an editable list or field: as it was frozen, or with an identity because somebody asked for it.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::descriptor::Kind;
 use super::frozen::FrozenMessage;
-use super::payload::{Payload, Text};
+use super::payload::Payload;
+use super::text::Text;
 
 /// The content of one field of a message, or one item of a list. Cloning shares.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum Value {
     /// The field is absent, or an empty list.
     #[default]

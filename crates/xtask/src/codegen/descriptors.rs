@@ -89,6 +89,11 @@ impl Tables<'_> {
         for (index, nested) in (0..).zip(&message.enum_type) {
             self.enumeration(nested, &full_name, &below(tag::MESSAGE_ENUM, index))?;
         }
+        // A message says in 32 bits which of its fields are there.
+        if message.field.len() > 32 {
+            let got = message.field.len();
+            return Err(format!("{full_name}: expected at most 32 fields, got {got}").into());
+        }
         let doc = self.comment(path).to_string();
         let mut text = String::new();
         writeln!(text, "\n/// `{}`.", &full_name[1..])?;
