@@ -2,43 +2,79 @@
 //!
 //! The kernels that compute them live in the runtime crate under the same file names.
 
+mod activation;
 mod attention;
+mod bitwise;
 pub mod cast;
 mod concat;
 pub mod constant;
 mod conv;
+mod einsum;
 mod elementwise;
 mod gather;
 mod gemm;
+mod image;
 pub mod layout;
+mod linear_attention;
 mod logic;
+mod loss;
 mod matmul;
+mod ml;
 pub mod movement;
 mod norm;
+mod pooling;
+mod quantization;
+mod random;
 mod recurrent;
 pub mod reduce;
+mod resize;
 mod rotary;
+mod rules;
+mod selection;
+mod signal;
+mod string;
+mod training;
+mod tree;
+mod window;
 
-use crate::schema::OpSchema;
+use crate::schema::{Arity, Attr, InferFn, OpSchema};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Every family of operators; adding one means adding its line here.
 const FAMILIES: &[&[OpSchema]] = &[
+    activation::SCHEMAS,
     attention::SCHEMAS,
+    bitwise::SCHEMAS,
     cast::SCHEMAS,
     concat::SCHEMAS,
     constant::SCHEMAS,
     conv::SCHEMAS,
+    einsum::SCHEMAS,
     elementwise::SCHEMAS,
     gather::SCHEMAS,
     gemm::SCHEMAS,
+    image::SCHEMAS,
     layout::SCHEMAS,
+    linear_attention::SCHEMAS,
     logic::SCHEMAS,
+    loss::SCHEMAS,
     matmul::SCHEMAS,
+    ml::SCHEMAS,
     movement::SCHEMAS,
     norm::SCHEMAS,
+    pooling::SCHEMAS,
+    quantization::SCHEMAS,
+    random::SCHEMAS,
     recurrent::SCHEMAS,
     reduce::SCHEMAS,
+    resize::SCHEMAS,
     rotary::SCHEMAS,
+    selection::SCHEMAS,
+    signal::SCHEMAS,
+    string::SCHEMAS,
+    training::SCHEMAS,
+    tree::SCHEMAS,
 ];
 
 /// All schemas.
@@ -46,8 +82,56 @@ pub fn all() -> impl Iterator<Item = &'static OpSchema> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
+/// Schemas by domain and name.
+static INDEX: LazyLock<HashMap<(&str, &str), &OpSchema>> = LazyLock::new(|| {
+    all()
+        .map(|schema| ((schema.domain, schema.op_type), schema))
+        .collect()
+});
+
 /// The schema of an operator, whatever its version. `ai.onnx` is the same domain as `""`.
 pub fn schema(domain: &str, op_type: &str) -> Option<&'static OpSchema> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
-    all().find(|schema| schema.op_type == op_type && schema.domain == domain)
+    INDEX.get(&(domain, op_type)).copied()
 }
+
+const NONE: Arity = Arity::exactly(0);
+const ONE: Arity = Arity::exactly(1);
+const TWO: Arity = Arity::exactly(2);
+const THREE: Arity = Arity::exactly(3);
+const MANY: Arity = Arity::at_least(1);
+
+/// An operator of ai.onnx with one output and no attributes, unless the methods below say otherwise.
+const fn op(
+    op_type: &'static str,
+    since: &'static [i64],
+    inputs: Arity,
+    infer: InferFn,
+) -> OpSchema {
+    OpSchema {
+        domain: "",
+        op_type,
+        since,
+        inputs,
+        outputs: ONE,
+        attributes: &[],
+        infer,
+    }
+}
+
+impl OpSchema {
+    const fn of(self, domain: &'static str) -> OpSchema {
+        OpSchema { domain, ..self }
+    }
+
+    const fn outputs(self, outputs: Arity) -> OpSchema {
+        OpSchema { outputs, ..self }
+    }
+
+    const fn attributes(self, attributes: &'static [Attr]) -> OpSchema {
+        OpSchema { attributes, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -130,7 +130,7 @@ pub struct OpSchema {
     pub inputs: Arity,
     /// Outputs.
     pub outputs: Arity,
-    /// All attributes of all covered versions.
+    /// All attributes of all covered versions, by name. One whose type changed stands once for each type.
     pub attributes: &'static [Attr],
     /// Computes the output types.
     pub infer: InferFn,

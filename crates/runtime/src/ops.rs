@@ -54,3 +54,65 @@ pub fn kernel(domain: &str, op_type: &str) -> Option<&'static KernelEntry> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
     all().find(|entry| entry.op_type == op_type && entry.domain == domain)
 }
+
+/// The first version of ai.onnx whose meaning a kernel has, where schemas know older ones as well. What changed at
+/// these versions: attributes became inputs, and one-sided broadcasting became mutual.
+const SINCE: &[(i64, &[&str])] = &[
+    (2, &["Split"]),
+    (5, &["Reshape"]),
+    (
+        6,
+        &[
+            "Abs",
+            "Cast",
+            "Ceil",
+            "Clip",
+            "Exp",
+            "Floor",
+            "InstanceNormalization",
+            "Log",
+            "Max",
+            "Mean",
+            "Min",
+            "Neg",
+            "Reciprocal",
+            "Relu",
+            "Sigmoid",
+            "Sqrt",
+            "Sum",
+            "Tanh",
+            "Tile",
+        ],
+    ),
+    (
+        7,
+        &[
+            "Add",
+            "And",
+            "BatchNormalization",
+            "Div",
+            "Equal",
+            "GRU",
+            "Gemm",
+            "Greater",
+            "LSTM",
+            "Less",
+            "Mul",
+            "Or",
+            "PRelu",
+            "Pow",
+            "RNN",
+            "Sub",
+            "Xor",
+        ],
+    ),
+];
+
+/// The first version of an operator's domain whose meaning its kernel has.
+pub(crate) fn since(domain: &str, op_type: &str) -> i64 {
+    let at = SINCE.iter().find(|(_, names)| names.contains(&op_type));
+    match at {
+        Some((version, _)) if domain.is_empty() => *version,
+        _ => 1,
+    }
+}

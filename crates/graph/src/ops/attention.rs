@@ -1,5 +1,6 @@
 //! Attention and its key/value caches.
 
+use super::op;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
@@ -193,13 +194,9 @@ fn multi_head_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
 }
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    OpSchema {
-        domain: "",
-        op_type: "Attention",
-        since: &[23, 24, 25],
-        inputs: Arity::between(3, 7),
-        outputs: Arity::between(1, 4),
-        attributes: &[
+    op("Attention", &[23, 24, 25], Arity::between(3, 7), attention)
+        .outputs(Arity::between(1, 4))
+        .attributes(&[
             Attr::int("is_causal"),
             Attr::int("kv_num_heads"),
             Attr::int("left_window_size"),
@@ -209,44 +206,42 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
             Attr::float("scale"),
             Attr::float("softcap"),
             Attr::int("softmax_precision"),
-        ],
-        infer: attention,
-    },
-    OpSchema {
-        domain: "com.microsoft",
-        op_type: "GroupQueryAttention",
-        since: &[1],
-        inputs: Arity::between(1, 14),
-        outputs: Arity::between(1, 4),
-        attributes: &[
-            Attr::int("do_rotary"),
-            Attr::string("k_quant_type"),
-            Attr::int("kv_cache_bit_width"),
-            Attr::int("kv_num_heads").required(),
-            Attr::int("local_window_size"),
-            Attr::int("num_heads").required(),
-            Attr::int("qk_output"),
-            Attr::int("rotary_interleaved"),
-            Attr::float("scale"),
-            Attr::int("sliding_window_cache"),
-            Attr::int("smooth_softmax"),
-            Attr::float("softcap"),
-            Attr::string("v_quant_type"),
-        ],
-        infer: group_query_attention,
-    },
-    OpSchema {
-        domain: "com.microsoft",
-        op_type: "MultiHeadAttention",
-        since: &[1],
-        inputs: Arity::between(1, 10),
-        outputs: Arity::between(1, 4),
-        attributes: &[
-            Attr::float("mask_filter_value"),
-            Attr::int("num_heads").required(),
-            Attr::float("scale"),
-            Attr::int("unidirectional"),
-        ],
-        infer: multi_head_attention,
-    },
+        ]),
+    op(
+        "GroupQueryAttention",
+        &[1],
+        Arity::between(1, 14),
+        group_query_attention,
+    )
+    .of("com.microsoft")
+    .outputs(Arity::between(1, 4))
+    .attributes(&[
+        Attr::int("do_rotary"),
+        Attr::string("k_quant_type"),
+        Attr::int("kv_cache_bit_width"),
+        Attr::int("kv_num_heads").required(),
+        Attr::int("local_window_size"),
+        Attr::int("num_heads").required(),
+        Attr::int("qk_output"),
+        Attr::int("rotary_interleaved"),
+        Attr::float("scale"),
+        Attr::int("sliding_window_cache"),
+        Attr::int("smooth_softmax"),
+        Attr::float("softcap"),
+        Attr::string("v_quant_type"),
+    ]),
+    op(
+        "MultiHeadAttention",
+        &[1],
+        Arity::between(1, 10),
+        multi_head_attention,
+    )
+    .of("com.microsoft")
+    .outputs(Arity::between(1, 4))
+    .attributes(&[
+        Attr::float("mask_filter_value"),
+        Attr::int("num_heads").required(),
+        Attr::float("scale"),
+        Attr::int("unidirectional"),
+    ]),
 ];

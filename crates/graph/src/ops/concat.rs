@@ -1,7 +1,8 @@
 //! `Concat`.
 
 use super::layout::axis_of;
-use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use super::{MANY, op};
+use crate::schema::{Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
 fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -60,12 +61,5 @@ fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
-    domain: "",
-    op_type: "Concat",
-    since: &[1, 4, 11, 13],
-    inputs: Arity::at_least(1),
-    outputs: Arity::exactly(1),
-    attributes: &[Attr::int("axis")],
-    infer: concat,
-}];
+pub(super) const SCHEMAS: &[OpSchema] =
+    &[op("Concat", &[1, 4, 11, 13], MANY, concat).attributes(&[Attr::int("axis")])];

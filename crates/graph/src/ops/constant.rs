@@ -1,7 +1,9 @@
 //! Values that come from the model, from a shape, or from a few numbers.
 
+use super::rules::{dtype_attribute, ranked};
+use super::{NONE, ONE, THREE, op};
 use crate::attributes::{AttributeError, Attributes};
-use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema, known_dims};
+use crate::schema::{Attr, InferError, Inference, OpSchema, known_dims};
 use crate::types::Dim;
 use refeed_proto::TensorProto;
 use refeed_values::DType;
@@ -126,6 +128,14 @@ fn range(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// A matrix of the input's shape.
+fn eye_like(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = dtype_attribute(cx, "dtype", cx.dtype(0))?;
+    let shape = ranked(cx, 0, 2)?.map(<[Dim]>::to_vec);
+    cx.set(0, dtype, shape);
+    Ok(())
+}
+
 /// The axes that `Shape` reports of a tensor of this rank, as start and end.
 ///
 /// # Errors
@@ -166,25 +176,6 @@ fn identity(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn op(
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: usize,
-    attributes: &'static [Attr],
-    infer: InferFn,
-) -> OpSchema {
-    let (inputs, outputs) = (Arity::exactly(inputs), Arity::exactly(1));
-    OpSchema {
-        domain: "",
-        op_type,
-        since,
-        inputs,
-        outputs,
-        attributes,
-        infer,
-    }
-}
-
 const VALUES: &[Attr] = &[
     Attr::sparse_tensor("sparse_value"),
     Attr::tensor("value"),
@@ -195,38 +186,29 @@ const VALUES: &[Attr] = &[
     Attr::string("value_string"),
     Attr::strings("value_strings"),
 ];
+const SINCE_IDENTITY: &[i64] = &[1, 13, 14, 16, 19, 21, 23, 24, 25];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
     op(
         "Constant",
         &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25],
-        0,
-        VALUES,
+        NONE,
         constant,
-    ),
+    )
+    .attributes(VALUES),
     op(
         "ConstantOfShape",
         &[9, 20, 21, 23, 24, 25],
-        1,
-        &[Attr::tensor("value")],
+        ONE,
         constant_of_shape,
-    ),
-    op("Range", &[11, 27], 3, &[Attr::int("stash_type")], range),
-    op(
-        "Shape",
-        &[1, 13, 15, 19, 21, 23, 24, 25],
-        1,
-        &[Attr::int("end"), Attr::int("start")],
-        shape,
-    ),
-    op("Size", &[1, 13, 19, 21, 23, 24, 25], 1, &[], size),
-    op(
-        "Identity",
-        &[1, 13, 14, 16, 19, 21, 23, 24, 25],
-        1,
-        &[],
-        identity,
-    ),
+    )
+    .attributes(&[Attr::tensor("value")]),
+    op("Range", &[11, 27], THREE, range).attributes(&[Attr::int("stash_type")]),
+    op("EyeLike", &[9, 22], ONE, eye_like).attributes(&[Attr::int("dtype"), Attr::int("k")]),
+    op("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], ONE, shape)
+        .attributes(&[Attr::int("end"), Attr::int("start")]),
+    op("Size", &[1, 13, 19, 21, 23, 24, 25], ONE, size),
+    op("Identity", SINCE_IDENTITY, ONE, identity),
 ];
 
 #[cfg(test)]

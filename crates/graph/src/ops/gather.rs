@@ -1,8 +1,9 @@
 //! Operators that pick elements by index.
 
 use super::layout::axis_of;
+use super::{ONE, THREE, TWO, op};
 use crate::attributes::AttributeError;
-use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema, normalize_axis};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema, normalize_axis};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -113,71 +114,18 @@ fn one_hot(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn op(
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: Arity,
-    outputs: usize,
-    attributes: &'static [Attr],
-    infer: InferFn,
-) -> OpSchema {
-    let outputs = Arity::between(1, outputs);
-    OpSchema {
-        domain: "",
-        op_type,
-        since,
-        inputs,
-        outputs,
-        attributes,
-        infer,
-    }
-}
-
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op(
-        "Gather",
-        &[1, 11, 13],
-        Arity::exactly(2),
-        1,
-        &[Attr::int("axis")],
-        gather,
-    ),
-    op(
-        "GatherElements",
-        &[11, 13],
-        Arity::exactly(2),
-        1,
-        &[Attr::int("axis")],
-        gather_elements,
-    ),
-    op(
-        "GatherND",
-        &[11, 12, 13],
-        Arity::exactly(2),
-        1,
-        &[Attr::int("batch_dims")],
-        gather_nd,
-    ),
-    op(
-        "TopK",
-        &[1, 10, 11, 24],
-        Arity::between(1, 2),
-        2,
-        &[
+    op("Gather", &[1, 11, 13], TWO, gather).attributes(&[Attr::int("axis")]),
+    op("GatherElements", &[11, 13], TWO, gather_elements).attributes(&[Attr::int("axis")]),
+    op("GatherND", &[11, 12, 13], TWO, gather_nd).attributes(&[Attr::int("batch_dims")]),
+    op("TopK", &[1, 10, 11, 24], Arity::between(1, 2), top_k)
+        .outputs(TWO)
+        .attributes(&[
             Attr::int("axis"),
             Attr::int("k"),
             Attr::int("largest"),
             Attr::int("sorted"),
-        ],
-        top_k,
-    ),
-    op("NonZero", &[9, 13], Arity::exactly(1), 1, &[], non_zero),
-    op(
-        "OneHot",
-        &[9, 11, 28],
-        Arity::exactly(3),
-        1,
-        &[Attr::int("axis")],
-        one_hot,
-    ),
+        ]),
+    op("NonZero", &[9, 13], ONE, non_zero),
+    op("OneHot", &[9, 11, 28], THREE, one_hot).attributes(&[Attr::int("axis")]),
 ];

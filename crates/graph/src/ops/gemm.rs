@@ -1,5 +1,6 @@
 //! `Gemm`.
 
+use super::op;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
@@ -30,17 +31,13 @@ fn gemm(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
-    domain: "",
-    op_type: "Gemm",
-    since: &[7, 9, 11, 13],
-    inputs: Arity::between(2, 3),
-    outputs: Arity::exactly(1),
-    attributes: &[
-        Attr::float("alpha"),
-        Attr::float("beta"),
-        Attr::int("transA"),
-        Attr::int("transB"),
-    ],
-    infer: gemm,
-}];
+pub(super) const SCHEMAS: &[OpSchema] =
+    &[
+        op("Gemm", &[1, 6, 7, 9, 11, 13], Arity::between(2, 3), gemm).attributes(&[
+            Attr::float("alpha"),
+            Attr::float("beta"),
+            Attr::int("broadcast"),
+            Attr::int("transA"),
+            Attr::int("transB"),
+        ]),
+    ];

@@ -2,6 +2,8 @@
 //!
 //! The shape arithmetic stands here once; the kernels of the runtime crate call it with the same numbers.
 
+use super::rules::broadcast_shapes;
+use super::{MANY, ONE, TWO, op};
 use crate::schema::{
     Arity, Attr, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
 };
@@ -235,7 +237,11 @@ pub(super) fn product(dims: &[Dim]) -> Dim {
 fn reshape(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let allow_zero = cx.attributes.flag("allowzero", false)?;
     let dtype = cx.dtype(0);
-    let Some(wanted) = cx.constant_ints(1) else {
+    let wanted = match cx.opset {
+        ..5 => cx.attributes.ints("shape")?.map(<[i64]>::to_vec),
+        _ => cx.constant_ints(1),
+    };
+    let Some(wanted) = wanted else {
         // Only the rank is known, from the length of the shape input.
         let rank = match cx.shape(1) {
             Some([Dim::Known(rank)]) if *rank <= 64 => Some(*rank),
@@ -425,31 +431,11 @@ fn expand(cx: &mut Inference<'_>) -> Result<(), InferError> {
         },
     };
     let out = match (cx.shape(0), wanted) {
-        (Some(input), Some(wanted)) => Some(broadcast_two(input, &wanted)?),
+        (Some(input), Some(wanted)) => Some(broadcast_shapes(input, &wanted)?),
         _ => None,
     };
     cx.set(0, dtype, out);
     Ok(())
-}
-
-fn broadcast_two(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, InferError> {
-    let rank = a.len().max(b.len());
-    let one = Dim::Known(1);
-    let at = |shape: &[Dim], axis: usize| match (axis + shape.len()).checked_sub(rank) {
-        Some(own) => shape[own].clone(),
-        None => one.clone(),
-    };
-    (0..rank)
-        .map(|axis| match (at(a, axis), at(b, axis)) {
-            (x, y) if x == y => Ok(x),
-            (Dim::Known(1), other) | (other, Dim::Known(1)) => Ok(other),
-            (Dim::Known(x), Dim::Known(y)) => Err(shape_error(format!(
-                "axis {axis}: {x} does not broadcast with {y}"
-            ))),
-            (Dim::Known(n), _) | (_, Dim::Known(n)) => Ok(Dim::Known(n)),
-            _ => Ok(Dim::Unknown),
-        })
-        .collect()
 }
 
 fn slice(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -522,8 +508,10 @@ fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
     let axis = cx.attributes.int_or("axis", 0)?;
     let outputs = cx.output_count();
-    let given = cx.opset >= 13 && cx.has(1);
+    let given = cx.has(1);
     let sizes = match cx.opset {
+        // The first version took them as an input too.
+        ..2 if cx.has(1) => cx.constant_ints(1),
         ..13 => cx.attributes.ints("split")?.map(<[i64]>::to_vec),
         _ => cx.constant_ints(1),
     };
@@ -554,91 +542,35 @@ fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn op(
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: Arity,
-    outputs: Arity,
-    attributes: &'static [Attr],
-    infer: crate::schema::InferFn,
-) -> OpSchema {
-    OpSchema {
-        domain: "",
-        op_type,
-        since,
-        inputs,
-        outputs,
-        attributes,
-        infer,
-    }
-}
-
-const ONE: Arity = Arity::exactly(1);
-const TWO: Arity = Arity::exactly(2);
 const RECENT: &[i64] = &[1, 13, 21, 23, 24, 25];
+const SQUEEZE: &[i64] = &[1, 11, 13, 21, 23, 24, 25];
+const FLATTEN: &[i64] = &[1, 9, 11, 13, 21, 23, 24, 25];
+const RESHAPE: &[i64] = &[1, 5, 13, 14, 19, 21, 23, 24, 25];
+const AXES: Arity = Arity::between(1, 2);
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op(
-        "Transpose",
-        RECENT,
-        ONE,
-        ONE,
-        &[Attr::ints("perm")],
-        transpose,
-    ),
-    op(
-        "Reshape",
-        &[5, 13, 14, 19, 21, 23, 24, 25],
-        TWO,
-        ONE,
-        &[Attr::int("allowzero")],
-        reshape,
-    ),
-    op(
-        "Flatten",
-        &[1, 9, 11, 13, 21, 23, 24, 25],
-        ONE,
-        ONE,
-        &[Attr::int("axis")],
-        flatten,
-    ),
-    op(
-        "Squeeze",
-        &[1, 11, 13, 21, 23, 24, 25],
-        Arity::between(1, 2),
-        ONE,
-        &[Attr::ints("axes")],
-        squeeze,
-    ),
-    op(
-        "Unsqueeze",
-        &[1, 11, 13, 21, 23, 24, 25],
-        Arity::between(1, 2),
-        ONE,
-        &[Attr::ints("axes")],
-        unsqueeze,
-    ),
-    op("Expand", &[8, 13], TWO, ONE, &[], expand),
-    op(
-        "Slice",
-        &[1, 10, 11, 13],
-        Arity::between(1, 5),
-        ONE,
-        &[Attr::ints("starts"), Attr::ints("ends"), Attr::ints("axes")],
-        slice,
-    ),
-    op(
-        "Split",
-        &[2, 11, 13, 18],
-        Arity::between(1, 2),
-        Arity::at_least(1),
-        &[
+    op("Transpose", RECENT, ONE, transpose).attributes(&[Attr::ints("perm")]),
+    op("Reshape", RESHAPE, AXES, reshape).attributes(&[
+        Attr::int("allowzero"),
+        Attr::ints("consumed_inputs"),
+        Attr::ints("shape"),
+    ]),
+    op("Flatten", FLATTEN, ONE, flatten).attributes(&[Attr::int("axis")]),
+    op("Squeeze", SQUEEZE, AXES, squeeze).attributes(&[Attr::ints("axes")]),
+    op("Unsqueeze", SQUEEZE, AXES, unsqueeze).attributes(&[Attr::ints("axes")]),
+    op("Expand", &[8, 13], TWO, expand),
+    op("Slice", &[1, 10, 11, 13], Arity::between(1, 5), slice).attributes(&[
+        Attr::ints("axes"),
+        Attr::ints("ends"),
+        Attr::ints("starts"),
+    ]),
+    op("Split", &[1, 2, 11, 13, 18], AXES, split)
+        .outputs(MANY)
+        .attributes(&[
             Attr::int("axis"),
-            Attr::ints("split"),
             Attr::int("num_outputs"),
-        ],
-        split,
-    ),
+            Attr::ints("split"),
+        ]),
 ];
 
 #[cfg(test)]

@@ -1,25 +1,14 @@
 //! Comparisons, boolean operators, tests of numbers, and choice.
 
-use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
+use super::rules::{expect_dtype, operand_shape};
+use super::{ONE, THREE, TWO, op};
+use crate::schema::{Attr, InferError, Inference, OpSchema};
 use refeed_values::DType;
-
-/// # Errors
-/// When an input is known to be something else than BOOL.
-fn expect_bool(cx: &Inference<'_>, index: usize) -> Result<(), InferError> {
-    match cx.dtype(index) {
-        Some(got) if got != DType::Bool => Err(InferError::DType {
-            index,
-            expected: DType::Bool.to_string(),
-            got,
-        }),
-        _ => Ok(()),
-    }
-}
 
 /// Two operands of one type, BOOL out.
 fn compare(cx: &mut Inference<'_>) -> Result<(), InferError> {
     cx.same_dtype([0, 1])?;
-    let shape = cx.broadcast([0, 1])?;
+    let shape = operand_shape(cx, 7)?;
     cx.set(0, Some(DType::Bool), shape);
     Ok(())
 }
@@ -27,9 +16,9 @@ fn compare(cx: &mut Inference<'_>) -> Result<(), InferError> {
 /// BOOL operands, BOOL out.
 fn boolean(cx: &mut Inference<'_>) -> Result<(), InferError> {
     for index in 0..cx.input_count() {
-        expect_bool(cx, index)?;
+        expect_dtype(cx, index, &[DType::Bool])?;
     }
-    let shape = cx.broadcast(0..cx.input_count())?;
+    let shape = operand_shape(cx, 7)?;
     cx.set(0, Some(DType::Bool), shape);
     Ok(())
 }
@@ -43,49 +32,27 @@ fn test(cx: &mut Inference<'_>) -> Result<(), InferError> {
 
 /// BOOL condition, two choices of one type.
 fn choose(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    expect_bool(cx, 0)?;
+    expect_dtype(cx, 0, &[DType::Bool])?;
     let dtype = cx.same_dtype([1, 2])?;
     let shape = cx.broadcast([0, 1, 2])?;
     cx.set(0, dtype, shape);
     Ok(())
 }
 
-const fn op(
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: usize,
-    attributes: &'static [Attr],
-    infer: InferFn,
-) -> OpSchema {
-    let (inputs, outputs) = (Arity::exactly(inputs), Arity::exactly(1));
-    OpSchema {
-        domain: "",
-        op_type,
-        since,
-        inputs,
-        outputs,
-        attributes,
-        infer,
-    }
-}
+const OLD_BROADCAST: &[Attr] = &[Attr::int("axis"), Attr::int("broadcast")];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op("Not", &[1], 1, &[], boolean),
-    op("And", &[7], 2, &[], boolean),
-    op("Or", &[7], 2, &[], boolean),
-    op("Xor", &[7], 2, &[], boolean),
-    op("Equal", &[7, 11, 13, 19], 2, &[], compare),
-    op("Less", &[7, 9, 13], 2, &[], compare),
-    op("LessOrEqual", &[12, 16], 2, &[], compare),
-    op("Greater", &[7, 9, 13], 2, &[], compare),
-    op("GreaterOrEqual", &[12, 16], 2, &[], compare),
-    op("IsNaN", &[9, 13, 20], 1, &[], test),
-    op(
-        "IsInf",
-        &[10, 20],
-        1,
-        &[Attr::int("detect_negative"), Attr::int("detect_positive")],
-        test,
-    ),
-    op("Where", &[9, 16], 3, &[], choose),
+    op("Not", &[1], ONE, boolean),
+    op("And", &[1, 7], TWO, boolean).attributes(OLD_BROADCAST),
+    op("Or", &[1, 7], TWO, boolean).attributes(OLD_BROADCAST),
+    op("Xor", &[1, 7], TWO, boolean).attributes(OLD_BROADCAST),
+    op("Equal", &[1, 7, 11, 13, 19], TWO, compare).attributes(OLD_BROADCAST),
+    op("Less", &[1, 7, 9, 13], TWO, compare).attributes(OLD_BROADCAST),
+    op("LessOrEqual", &[12, 16], TWO, compare),
+    op("Greater", &[1, 7, 9, 13], TWO, compare).attributes(OLD_BROADCAST),
+    op("GreaterOrEqual", &[12, 16], TWO, compare),
+    op("IsNaN", &[9, 13, 20], ONE, test),
+    op("IsInf", &[10, 20], ONE, test)
+        .attributes(&[Attr::int("detect_negative"), Attr::int("detect_positive")]),
+    op("Where", &[9, 16], THREE, choose),
 ];

@@ -1,62 +1,87 @@
-//! `MatMul`.
+//! Products of matrices in batches, of numbers and of quantized integers, and determinants.
 
+use super::rules::{broadcast_shapes, merge, ranked_from, refused};
+use super::{ONE, TWO, op};
 use crate::schema::{Arity, InferError, Inference, OpSchema};
 use crate::types::Dim;
+use refeed_values::DType;
 
-fn matmul(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let dtype = cx.same_dtype([0, 1])?;
-    let (Some(a), Some(b)) = (cx.shape(0), cx.shape(1)) else {
-        cx.set(0, dtype, None);
-        return Ok(());
+/// The axes before those of a matrix.
+fn lead(shape: &[Dim]) -> &[Dim] {
+    &shape[..shape.len().saturating_sub(2)]
+}
+
+/// The shape of the product of inputs `a` and `b`.
+fn product(cx: &Inference<'_>, a: usize, b: usize) -> Result<Option<Vec<Dim>>, InferError> {
+    let (Some(a), Some(b)) = (cx.shape(a), cx.shape(b)) else {
+        return Ok(None);
     };
     if a.is_empty() || b.is_empty() {
-        return Err(InferError::Shape("a scalar is no matrix".to_string()));
+        return refused("a scalar is no matrix".to_string());
     }
     let inner = (&a[a.len() - 1], &b[b.len().saturating_sub(2)]);
     if let (Dim::Known(left), Dim::Known(right)) = inner
         && left != right
     {
-        return Err(InferError::Shape(format!(
-            "rows of {left} elements meet columns of {right}"
-        )));
+        return refused(format!("rows of {left} elements meet columns of {right}"));
     }
-    let lead = |shape: &[Dim]| shape[..shape.len().saturating_sub(2)].to_vec();
-    let mut out = batch(&lead(a), &lead(b))?;
+    let mut out = broadcast_shapes(lead(a), lead(b))?;
     if a.len() > 1 {
         out.push(a[a.len() - 2].clone());
     }
     if b.len() > 1 {
         out.push(b[b.len() - 1].clone());
     }
-    cx.set(0, dtype, Some(out));
+    Ok(Some(out))
+}
+
+fn matmul(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.same_dtype([0, 1])?;
+    let shape = product(cx, 0, 1)?;
+    cx.set(0, dtype, shape);
     Ok(())
 }
 
-fn batch(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, InferError> {
-    let rank = a.len().max(b.len());
-    let at = |shape: &[Dim], axis: usize| match (axis + shape.len()).checked_sub(rank) {
-        Some(own) => shape[own].clone(),
-        None => Dim::Known(1),
-    };
-    (0..rank)
-        .map(|axis| match (at(a, axis), at(b, axis)) {
-            (x, y) if x == y => Ok(x),
-            (Dim::Known(1), other) | (other, Dim::Known(1)) => Ok(other),
-            (Dim::Known(x), Dim::Known(y)) => Err(InferError::Shape(format!(
-                "batch axis {axis}: {x} does not broadcast with {y}"
-            ))),
-            (Dim::Known(n), _) | (_, Dim::Known(n)) => Ok(Dim::Known(n)),
-            _ => Ok(Dim::Unknown),
-        })
-        .collect()
+/// Two integers with their zero points, 32-bit sums out.
+fn matmul_integer(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.same_dtype([0, 2])?;
+    cx.same_dtype([1, 3])?;
+    let shape = product(cx, 0, 1)?;
+    cx.set(0, Some(DType::Int32), shape);
+    Ok(())
 }
 
-pub(super) const SCHEMAS: &[OpSchema] = &[OpSchema {
-    domain: "",
-    op_type: "MatMul",
-    since: &[1, 9, 13],
-    inputs: Arity::exactly(2),
-    outputs: Arity::exactly(1),
-    attributes: &[],
-    infer: matmul,
-}];
+/// a, b and the output, each with its scale and its zero point.
+fn qlinear_matmul(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.same_dtype([0, 2])?;
+    cx.same_dtype([3, 5])?;
+    let shape = product(cx, 0, 3)?;
+    cx.set(0, cx.dtype(7), shape);
+    Ok(())
+}
+
+/// One number for each square matrix.
+fn det(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let shape = match ranked_from(cx, 0, 2)? {
+        None => None,
+        Some(shape) => {
+            let (lead, matrix) = shape.split_at(shape.len() - 2);
+            merge(&matrix[0], &matrix[1], "the side of a square matrix")?;
+            Some(lead.to_vec())
+        }
+    };
+    cx.set(0, cx.dtype(0), shape);
+    Ok(())
+}
+
+pub(super) const SCHEMAS: &[OpSchema] = &[
+    op("MatMul", &[1, 9, 13], TWO, matmul),
+    op("MatMulInteger", &[10], Arity::between(2, 4), matmul_integer),
+    op(
+        "QLinearMatMul",
+        &[10, 21],
+        Arity::exactly(8),
+        qlinear_matmul,
+    ),
+    op("Det", &[11, 22], ONE, det),
+];

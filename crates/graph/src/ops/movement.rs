@@ -1,8 +1,10 @@
 //! Operators that copy elements to other places without computing on them (scatters may combine).
 
 use super::layout::{axes_of, axis_of};
+use super::rules::{constant_int, ranked, ranked_from};
+use super::{THREE, TWO, op};
 use crate::attributes::AttributeError;
-use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
 /// How `Pad` fills what it adds.
@@ -123,32 +125,80 @@ fn trilu(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let dtype = cx.dtype(0);
-    let out =
-        match (cx.shape(0), cx.constant_ints(1)) {
-            (Some(shape), Some(repeats)) => {
-                if repeats.len() != shape.len() {
-                    let (got, want) = (repeats.len(), shape.len());
-                    return Err(InferError::Shape(format!(
-                        "repeats: expected {want} numbers, got {got}"
-                    )));
-                }
-                let tiled = shape.iter().zip(&repeats).map(|(dim, &n)| {
-                    match (dim, usize::try_from(n).ok()) {
-                        (dim, Some(1)) => dim.clone(),
-                        (Dim::Known(dim), Some(n)) => {
-                            dim.checked_mul(n).map_or(Dim::Unknown, Dim::Known)
-                        }
-                        _ => Dim::Unknown,
-                    }
-                });
-                Some(tiled.collect())
+/// The first version repeats along one axis: inputs 1 and 2 are how often, and the axis.
+fn tile_axis(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let mut out = cx.shape(0).map(<[Dim]>::to_vec);
+    if let Some(out) = &mut out {
+        match (constant_int(cx, 1), constant_int(cx, 2)) {
+            (Some(times), Some(axis)) => {
+                let axis = axis_of(axis, out.len())?;
+                out[axis] = repeated(&out[axis], times)?;
             }
-            (Some(shape), None) => Some(vec![Dim::Unknown; shape.len()]),
-            _ => None,
-        };
+            _ => out.fill(Dim::Unknown),
+        }
+    }
+    cx.set(0, cx.dtype(0), out);
+    Ok(())
+}
+
+/// An extent that is repeated.
+fn repeated(dim: &Dim, times: i64) -> Result<Dim, InferError> {
+    let Ok(times) = usize::try_from(times) else {
+        return Err(InferError::Shape(format!(
+            "repeats: expected numbers of at least 0, got {times}"
+        )));
+    };
+    Ok(match dim {
+        dim if times == 1 => dim.clone(),
+        _ if times == 0 => Dim::Known(0),
+        Dim::Known(n) => n.checked_mul(times).map_or(Dim::Unknown, Dim::Known),
+        _ => Dim::Unknown,
+    })
+}
+
+fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    if cx.opset < 6 {
+        return tile_axis(cx);
+    }
+    let dtype = cx.dtype(0);
+    let out = match (cx.shape(0), cx.constant_ints(1)) {
+        (Some(shape), Some(repeats)) => {
+            if repeats.len() != shape.len() {
+                let (got, want) = (repeats.len(), shape.len());
+                return Err(InferError::Shape(format!(
+                    "repeats: expected {want} numbers, got {got}"
+                )));
+            }
+            let tiled = shape.iter().zip(&repeats);
+            Some(
+                tiled
+                    .map(|(dim, &times)| repeated(dim, times))
+                    .collect::<Result<_, _>>()?,
+            )
+        }
+        (Some(shape), None) => Some(vec![Dim::Unknown; shape.len()]),
+        _ => None,
+    };
     cx.set(0, dtype, out);
+    Ok(())
+}
+
+/// Slices along the time axis, each turned as far as its length says.
+fn reverse_sequence(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    ranked_from(cx, 0, 2)?;
+    ranked(cx, 1, 1)?;
+    for (name, default) in [("time_axis", 0), ("batch_axis", 1)] {
+        let axis = cx.attributes.int_or(name, default)?;
+        if !(0..2).contains(&axis) {
+            return Err(AttributeError::Value {
+                name,
+                expected: "0 or 1",
+                got: axis.to_string(),
+            }
+            .into());
+        }
+    }
+    cx.same_as_input();
     Ok(())
 }
 
@@ -181,73 +231,30 @@ fn tensor_scatter(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn op(
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: Arity,
-    attributes: &'static [Attr],
-    infer: InferFn,
-) -> OpSchema {
-    OpSchema {
-        domain: "",
-        op_type,
-        since,
-        inputs,
-        outputs: Arity::exactly(1),
-        attributes,
-        infer,
-    }
-}
+const PAD: &[i64] = &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op(
-        "Pad",
-        &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25],
-        Arity::between(1, 4),
-        &[
-            Attr::string("mode"),
-            Attr::ints("pads"),
-            Attr::ints("paddings"),
-            Attr::float("value"),
-        ],
-        pad,
-    ),
-    op(
-        "Trilu",
-        &[14],
-        Arity::between(1, 2),
-        &[Attr::int("upper")],
-        trilu,
-    ),
-    op("Tile", &[6, 13], Arity::exactly(2), &[], tile),
-    op(
-        "ScatterND",
-        &[11, 13, 16, 18],
-        Arity::exactly(3),
-        &[Attr::string("reduction")],
-        scatter,
-    ),
+    op("Pad", PAD, Arity::between(1, 4), pad).attributes(&[
+        Attr::string("mode"),
+        Attr::ints("paddings"),
+        Attr::ints("pads"),
+        Attr::float("value"),
+    ]),
+    op("Trilu", &[14], Arity::between(1, 2), trilu).attributes(&[Attr::int("upper")]),
+    op("Tile", &[1, 6, 13], Arity::between(2, 3), tile),
+    op("ReverseSequence", &[10, 28], TWO, reverse_sequence)
+        .attributes(&[Attr::int("batch_axis"), Attr::int("time_axis")]),
+    op("ScatterND", &[11, 13, 16, 18], THREE, scatter).attributes(&[Attr::string("reduction")]),
     op(
         "ScatterElements",
         &[11, 13, 16, 18],
-        Arity::exactly(3),
-        &[Attr::int("axis"), Attr::string("reduction")],
+        THREE,
         scatter_elements,
-    ),
-    op(
-        "Scatter",
-        &[9, 11],
-        Arity::exactly(3),
-        &[Attr::int("axis")],
-        scatter_elements,
-    ),
-    op(
-        "TensorScatter",
-        &[24],
-        Arity::between(2, 3),
-        &[Attr::int("axis"), Attr::string("mode")],
-        tensor_scatter,
-    ),
+    )
+    .attributes(&[Attr::int("axis"), Attr::string("reduction")]),
+    op("Scatter", &[9, 11], THREE, scatter_elements).attributes(&[Attr::int("axis")]),
+    op("TensorScatter", &[24], Arity::between(2, 3), tensor_scatter)
+        .attributes(&[Attr::int("axis"), Attr::string("mode")]),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Normalisations.
 
-use super::layout::axis_of;
-use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
+use super::layout::{axes_of, axis_of};
+use super::rules::{merge, ranked, ranked_from, refused};
+use super::{ONE, THREE, TWO, op};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -60,39 +62,75 @@ fn along_axis(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Output 0 as input 0: the channel of input 0 stands at axis 1.
+/// The extent of the channel axis, which the given one-axis inputs repeat.
+fn channels(cx: &Inference<'_>, inputs: &[usize]) -> Result<Dim, InferError> {
+    let mut held = match cx.shape(0) {
+        None => Dim::Unknown,
+        // One axis alone is a batch of one channel.
+        Some([_]) => Dim::Known(1),
+        Some([_, channels, ..]) => channels.clone(),
+        Some([]) => {
+            return refused("input 0: expected at least 1 axis, got 0".to_string());
+        }
+    };
+    for &index in inputs {
+        if let Some([extent]) = ranked(cx, index, 1)? {
+            held = merge(&held, extent, "the number of channels")?;
+        }
+    }
+    Ok(held)
+}
+
+/// Scale and bias have a number for each channel.
 fn by_channel(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    if let Some(rank) = cx.shape(0).map(<[Dim]>::len)
-        && rank < 2
-        && !(rank == 1 && cx.input_count() == 5)
-    {
-        return Err(InferError::Shape(format!(
-            "input 0: expected at least 2 axes, got {rank}"
-        )));
+    cx.same_dtype(0..cx.input_count())?;
+    ranked_from(cx, 0, 2)?;
+    channels(cx, &[1, 2])?;
+    cx.same_as_input();
+    Ok(())
+}
+
+/// Scale and bias have a number for each channel; in the first version of the operator, for each group.
+fn group_norm(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.same_dtype(0..cx.input_count())?;
+    ranked_from(cx, 0, 2)?;
+    if cx.opset >= 21 {
+        channels(cx, &[1, 2])?;
     }
     cx.same_as_input();
     Ok(())
 }
 
-const fn op(
-    domain: &'static str,
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: Arity,
-    outputs: usize,
-    attributes: &'static [Attr],
-    infer: InferFn,
-) -> OpSchema {
-    let outputs = Arity::between(1, outputs);
-    OpSchema {
-        domain,
-        op_type,
-        since,
-        inputs,
-        outputs,
-        attributes,
-        infer,
+/// Further outputs are statistics, a number for each channel: mean and variance, old ones and new.
+fn batch_norm(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    // `spatial` 0 has a number for each element of a sample instead.
+    let by_channel = cx.opset >= 9 || cx.attributes.int_or("spatial", 1)? != 0;
+    let statistics = match by_channel {
+        true => Some(vec![channels(cx, &[1, 2, 3, 4])?]),
+        false => cx.shape(3).map(<[Dim]>::to_vec),
+    };
+    cx.same_as_input();
+    for (output, input) in [(1, 3), (2, 4), (3, 3), (4, 4)] {
+        cx.set(output, cx.dtype(input), statistics.clone());
     }
+    Ok(())
+}
+
+/// Sums over neighbouring channels.
+fn local_response(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    ranked_from(cx, 0, 2)?;
+    cx.same_as_input();
+    Ok(())
+}
+
+/// Mean and variance are taken over `axes`.
+fn mean_variance(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let axes = cx.attributes.ints("axes")?.unwrap_or(&[0, 2, 3]);
+    if let Some(shape) = cx.shape(0) {
+        axes_of(axes, shape.len())?;
+    }
+    cx.same_as_input();
+    Ok(())
 }
 
 const MICROSOFT: &str = "com.microsoft";
@@ -104,102 +142,68 @@ const LAYER: &[Attr] = &[
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
     op(
-        "",
         "LayerNormalization",
         &[17],
         Arity::between(2, 3),
-        3,
-        LAYER,
         layer_norm,
-    ),
+    )
+    .outputs(Arity::between(1, 3))
+    .attributes(LAYER),
+    op("RMSNormalization", &[23], TWO, layer_norm).attributes(LAYER),
+    op("SimplifiedLayerNormalization", &[1], TWO, layer_norm)
+        .outputs(Arity::between(1, 2))
+        .attributes(LAYER),
+    op("SimplifiedLayerNormalization", &[1], TWO, layer_norm)
+        .of(MICROSOFT)
+        .outputs(Arity::between(1, 2))
+        .attributes(LAYER),
     op(
-        "",
-        "RMSNormalization",
-        &[23],
-        Arity::exactly(2),
-        1,
-        LAYER,
-        layer_norm,
-    ),
-    op(
-        "",
-        "SimplifiedLayerNormalization",
-        &[1],
-        Arity::exactly(2),
-        2,
-        LAYER,
-        layer_norm,
-    ),
-    op(
-        MICROSOFT,
-        "SimplifiedLayerNormalization",
-        &[1],
-        Arity::exactly(2),
-        2,
-        LAYER,
-        layer_norm,
-    ),
-    op(
-        MICROSOFT,
         "SkipSimplifiedLayerNormalization",
         &[1],
         Arity::between(3, 4),
-        4,
-        &[Attr::float("epsilon")],
         skip_norm,
-    ),
+    )
+    .of(MICROSOFT)
+    .outputs(Arity::between(1, 4))
+    .attributes(&[Attr::float("epsilon")]),
     op(
-        MICROSOFT,
         "SkipLayerNormalization",
         &[1],
         Arity::between(3, 5),
-        4,
-        &[Attr::float("epsilon")],
         skip_norm,
-    ),
+    )
+    .of(MICROSOFT)
+    .outputs(Arity::between(1, 4))
+    .attributes(&[Attr::float("epsilon")]),
+    op("LpNormalization", &[1, 22], ONE, along_axis)
+        .attributes(&[Attr::int("axis"), Attr::int("p")]),
+    op("MeanVarianceNormalization", &[9, 13], ONE, mean_variance).attributes(&[Attr::ints("axes")]),
+    op("LRN", &[1, 13], ONE, local_response).attributes(&[
+        Attr::float("alpha"),
+        Attr::float("beta"),
+        Attr::float("bias"),
+        Attr::int("size").required(),
+    ]),
     op(
-        "",
-        "LpNormalization",
-        &[1, 22],
-        Arity::exactly(1),
-        1,
-        &[Attr::int("axis"), Attr::int("p")],
-        along_axis,
-    ),
-    op(
-        "",
         "BatchNormalization",
-        &[7, 9, 14, 15],
+        &[1, 6, 7, 9, 14, 15],
         Arity::exactly(5),
-        5,
-        &[
-            Attr::float("epsilon"),
-            Attr::float("momentum"),
-            Attr::int("spatial"),
-            Attr::int("training_mode"),
-        ],
-        by_channel,
-    ),
-    op(
-        "",
-        "InstanceNormalization",
-        &[6, 22],
-        Arity::exactly(3),
-        1,
-        &[Attr::float("epsilon")],
-        by_channel,
-    ),
-    op(
-        "",
-        "GroupNormalization",
-        &[18, 21],
-        Arity::exactly(3),
-        1,
-        &[
-            Attr::float("epsilon"),
-            Attr::int("num_groups").required(),
-            Attr::int("stash_type"),
-        ],
-        by_channel,
-    ),
+        batch_norm,
+    )
+    .outputs(Arity::between(1, 5))
+    .attributes(&[
+        Attr::ints("consumed_inputs"),
+        Attr::float("epsilon"),
+        Attr::int("is_test"),
+        Attr::float("momentum"),
+        Attr::int("spatial"),
+        Attr::int("training_mode"),
+    ]),
+    op("InstanceNormalization", &[1, 6, 22], THREE, by_channel)
+        .attributes(&[Attr::ints("consumed_inputs"), Attr::float("epsilon")]),
+    op("GroupNormalization", &[18, 21], THREE, group_norm).attributes(&[
+        Attr::float("epsilon"),
+        Attr::int("num_groups").required(),
+        Attr::int("stash_type"),
+    ]),
 ];

@@ -1,5 +1,6 @@
 //! Recurrent layers: RNN, GRU, LSTM.
 
+use super::op;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
@@ -64,13 +65,9 @@ fn recurrent(cx: &mut Inference<'_>) -> Result<(), InferError> {
 }
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    OpSchema {
-        domain: "",
-        op_type: "RNN",
-        since: &[7, 14, 22],
-        inputs: Arity::between(3, 6),
-        outputs: Arity::between(0, 2),
-        attributes: &[
+    op("RNN", &[1, 7, 14, 22], Arity::between(3, 6), recurrent)
+        .outputs(Arity::between(0, 2))
+        .attributes(&[
             Attr::floats("activation_alpha"),
             Attr::floats("activation_beta"),
             Attr::strings("activations"),
@@ -78,16 +75,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
             Attr::string("direction"),
             Attr::int("hidden_size"),
             Attr::int("layout"),
-        ],
-        infer: recurrent,
-    },
-    OpSchema {
-        domain: "",
-        op_type: "GRU",
-        since: &[7, 14, 22],
-        inputs: Arity::between(3, 6),
-        outputs: Arity::between(0, 2),
-        attributes: &[
+            Attr::int("output_sequence"),
+        ]),
+    op("GRU", &[1, 3, 7, 14, 22], Arity::between(3, 6), recurrent)
+        .outputs(Arity::between(0, 2))
+        .attributes(&[
             Attr::floats("activation_alpha"),
             Attr::floats("activation_beta"),
             Attr::strings("activations"),
@@ -96,16 +88,11 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
             Attr::int("hidden_size"),
             Attr::int("layout"),
             Attr::int("linear_before_reset"),
-        ],
-        infer: recurrent,
-    },
-    OpSchema {
-        domain: "",
-        op_type: "LSTM",
-        since: &[7, 14, 22],
-        inputs: Arity::between(3, 8),
-        outputs: Arity::between(0, 3),
-        attributes: &[
+            Attr::int("output_sequence"),
+        ]),
+    op("LSTM", &[1, 7, 14, 22], Arity::between(3, 8), recurrent)
+        .outputs(Arity::between(0, 3))
+        .attributes(&[
             Attr::floats("activation_alpha"),
             Attr::floats("activation_beta"),
             Attr::strings("activations"),
@@ -114,7 +101,6 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
             Attr::int("hidden_size"),
             Attr::int("input_forget"),
             Attr::int("layout"),
-        ],
-        infer: recurrent,
-    },
+            Attr::int("output_sequence"),
+        ]),
 ];

@@ -1,7 +1,9 @@
 //! Reductions over axes, and sums, searches and normalised exponentials along one axis.
 
 use super::layout::{axes_of, axis_of};
-use crate::schema::{Arity, Attr, InferError, InferFn, Inference, OpSchema};
+use super::rules::{constant_int, ranked_from};
+use super::{ONE, TWO, op};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -52,7 +54,14 @@ fn reduce(cx: &mut Inference<'_>, axes_input_since: i64) -> Result<(), InferErro
         }
         Some(axes) => Some(without(shape, &axes_of(&axes, shape.len())?, keep)),
         None if keep => Some(vec![Dim::Unknown; shape.len()]),
-        None => None,
+        // The axes are different ones, so their number alone tells the rank that is left.
+        None => match cx.shape(1) {
+            Some([Dim::Known(count)]) if *count > 0 => shape
+                .len()
+                .checked_sub(*count)
+                .map(|rank| vec![Dim::Unknown; rank]),
+            _ => None,
+        },
     };
     cx.set(0, dtype, out);
     Ok(())
@@ -93,79 +102,45 @@ fn softmax(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn cum_sum(cx: &mut Inference<'_>) -> Result<(), InferError> {
+/// Running sums and products along the axis at input 1.
+fn running(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let shape = ranked_from(cx, 0, 1)?;
+    if let (Some(shape), Some(axis)) = (shape, constant_int(cx, 1)) {
+        axis_of(axis, shape.len())?;
+    }
     cx.same_as_input();
     Ok(())
 }
 
-const fn op(
-    op_type: &'static str,
-    since: &'static [i64],
-    inputs: Arity,
-    attributes: &'static [Attr],
-    infer: InferFn,
-) -> OpSchema {
-    OpSchema {
-        domain: "",
-        op_type,
-        since,
-        inputs,
-        outputs: Arity::exactly(1),
-        attributes,
-        infer,
-    }
-}
-
-const ONE: Arity = Arity::exactly(1);
 const AXES: Arity = Arity::between(1, 2);
 const REDUCED: &[Attr] = &[
     Attr::ints("axes"),
     Attr::int("keepdims"),
     Attr::int("noop_with_empty_axes"),
 ];
+const FOUND: &[Attr] = &[
+    Attr::int("axis"),
+    Attr::int("keepdims"),
+    Attr::int("select_last_index"),
+];
+const RUNNING: &[Attr] = &[Attr::int("exclusive"), Attr::int("reverse")];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op("ReduceSum", &[1, 11, 13], AXES, REDUCED, reduce_sum),
-    op("ReduceMean", &[1, 11, 13, 18], AXES, REDUCED, reduce_other),
-    op(
-        "ReduceMax",
-        &[1, 11, 12, 13, 18, 20],
-        AXES,
-        REDUCED,
-        reduce_other,
-    ),
-    op(
-        "ReduceMin",
-        &[1, 11, 12, 13, 18, 20],
-        AXES,
-        REDUCED,
-        reduce_other,
-    ),
-    op("ReduceProd", &[1, 11, 13, 18], AXES, REDUCED, reduce_other),
-    op(
-        "ArgMax",
-        &[1, 11, 12, 13],
-        ONE,
-        &[
-            Attr::int("axis"),
-            Attr::int("keepdims"),
-            Attr::int("select_last_index"),
-        ],
-        arg_max,
-    ),
-    op(
-        "CumSum",
-        &[11, 14],
-        Arity::exactly(2),
-        &[Attr::int("exclusive"), Attr::int("reverse")],
-        cum_sum,
-    ),
-    op("Softmax", &[1, 11, 13], ONE, &[Attr::int("axis")], softmax),
-    op(
-        "LogSoftmax",
-        &[1, 11, 13],
-        ONE,
-        &[Attr::int("axis")],
-        softmax,
-    ),
+    op("ReduceSum", &[1, 11, 13], AXES, reduce_sum).attributes(REDUCED),
+    op("ReduceMean", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceMax", &[1, 11, 12, 13, 18, 20], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceMin", &[1, 11, 12, 13, 18, 20], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceProd", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceL1", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceL2", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceSumSquare", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceLogSum", &[1, 11, 13, 18, 28], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceLogSumExp", &[1, 11, 13, 18, 28], AXES, reduce_other).attributes(REDUCED),
+    op("ArgMax", &[1, 11, 12, 13], ONE, arg_max).attributes(FOUND),
+    op("ArgMin", &[1, 11, 12, 13], ONE, arg_max).attributes(FOUND),
+    op("CumSum", &[11, 14], TWO, running).attributes(RUNNING),
+    op("CumProd", &[26], TWO, running).attributes(RUNNING),
+    op("Softmax", &[1, 11, 13], ONE, softmax).attributes(&[Attr::int("axis")]),
+    op("LogSoftmax", &[1, 11, 13], ONE, softmax).attributes(&[Attr::int("axis")]),
+    op("Hardmax", &[1, 11, 13], ONE, softmax).attributes(&[Attr::int("axis")]),
 ];

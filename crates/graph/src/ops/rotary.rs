@@ -1,5 +1,6 @@
 //! Rotary position embedding.
 
+use super::op;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 
 /// The result is the input turned: same type, same shape.
@@ -17,33 +18,25 @@ fn same_as_rotated(cx: &mut Inference<'_>) -> Result<(), InferError> {
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
     // Source: ONNX `RotaryEmbedding`: X, cos_cache, sin_cache, position_ids.
-    OpSchema {
-        domain: "",
-        op_type: "RotaryEmbedding",
-        since: &[23],
-        inputs: Arity::between(3, 4),
-        outputs: Arity::exactly(1),
-        attributes: &[
-            Attr::int("interleaved"),
-            Attr::int("num_heads"),
-            Attr::int("rotary_embedding_dim"),
-        ],
-        infer: same_as_rotated,
-    },
+    op(
+        "RotaryEmbedding",
+        &[23],
+        Arity::between(3, 4),
+        same_as_rotated,
+    )
+    .attributes(&[
+        Attr::int("interleaved"),
+        Attr::int("num_heads"),
+        Attr::int("rotary_embedding_dim"),
+    ]),
     // Source: the contributed operators of onnxruntime: input, position_ids, cos_cache, sin_cache.
-    OpSchema {
-        domain: "com.microsoft",
-        op_type: "RotaryEmbedding",
-        since: &[1],
-        inputs: Arity::exactly(4),
-        outputs: Arity::exactly(1),
-        attributes: &[
+    op("RotaryEmbedding", &[1], Arity::exactly(4), same_as_rotated)
+        .of("com.microsoft")
+        .attributes(&[
             Attr::int("interleaved"),
             Attr::int("is_packed_batching"),
             Attr::int("num_heads"),
             Attr::int("rotary_embedding_dim"),
             Attr::float("scale"),
-        ],
-        infer: same_as_rotated,
-    },
+        ]),
 ];

@@ -12,9 +12,9 @@ pub(super) fn check_schema(
     node: &NodeProto,
     opset: i64,
 ) -> Result<(), NodeProblem> {
-    if let Some(&oldest) = schema.since.first()
-        && opset < oldest
-    {
+    let known = schema.since.first().copied().unwrap_or(1);
+    let oldest = known.max(crate::ops::since(schema.domain, schema.op_type));
+    if opset < oldest {
         return Err(NodeProblem::Version { got: opset, oldest });
     }
     let check = |what: &'static str, arity: Arity, names: &[String]| {
@@ -22,6 +22,12 @@ pub(super) fn check_schema(
             .iter()
             .rposition(|name| !name.is_empty())
             .map_or(0, |last| last + 1);
+        // An output that nothing needs may be skipped, the last one too, as long as it has its place.
+        let named = if what == "outputs" {
+            named.max(names.len().min(arity.min))
+        } else {
+            named
+        };
         if (arity.min..=arity.max).contains(&named) {
             return Ok(());
         }
