@@ -48,8 +48,7 @@ use refeed_proto::{
     ValueInfoProto,
 };
 
-/// Messages inside each other, without the outermost one: the limit of the wire format's readers. The type of a tensor
-/// counts as a message, though the tensor does not keep it.
+/// Messages inside each other, without the outermost one: the limit of the wire format's readers.
 pub const NESTING_LIMIT: u32 = 100;
 
 /// The grammar, each rule a method of the file that it is in. Methods take a rule's text and give its message; `depth`
@@ -132,5 +131,5 @@ pub fn parse_value_info(text: impl AsRef<[u8]>) -> Result<ValueInfoProto, ParseE
 /// assert_eq!(parse_type("float[").unwrap_err().column, 7);
 /// ```
 pub fn parse_type(text: impl AsRef<[u8]>) -> Result<TypeProto, ParseError> {
-    parse(text.as_ref(), |parser| Ok(parser.type_proto(0)?.proto))
+    parse(text.as_ref(), |parser| parser.type_proto(0))
 }

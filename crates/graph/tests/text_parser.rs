@@ -28,8 +28,8 @@ fn texts(folder: &str, name: &str) -> Vec<(String, String)> {
         .join("../../tests/data/text")
         .join(folder)
         .join(format!("{name}.txt"));
-    let file = std::fs::read_to_string(&path).unwrap();
-    let file = file.strip_prefix("==== ").unwrap();
+    let file = std::fs::read_to_string(&path).expect("a file of texts");
+    let file = file.strip_prefix("==== ").expect("a title first");
     file.split("\n==== ")
         .map(|case| case.split_once('\n').unwrap_or((case, "")))
         .map(|(title, text)| (title.to_string(), text.to_string()))

@@ -175,7 +175,7 @@ impl Parser<'_> {
     fn worded(&mut self, kind: Option<AttributeType>, depth: u32) -> Result<Single, Fault> {
         let word = self.lexer.peek_identifier();
         if self.type_is_next() {
-            let declared = self.type_proto(depth + 1)?;
+            let declared = self.declared_type(depth + 1)?;
             return match self.lexer.peek() {
                 Some(byte) if matches!(byte, b'{' | b'=' | b'"') || starts_identifier(byte) => {
                     let tensor = self.tensor_of_type(declared, depth + 1)?;
@@ -187,7 +187,7 @@ impl Parser<'_> {
                 {
                     Err(self.lexer.unexpected("a name, `=` or `{`"))
                 }
-                _ => Ok(Single::Type(Box::new(declared.proto))),
+                _ => Ok(Single::Type(Box::new(self.keep(declared, depth + 1)?))),
             };
         }
         if let Some(value) = float_word(word) {

@@ -160,7 +160,9 @@ impl Parser<'_> {
                 initializers.push(self.tensor_data(declared, name, depth)?);
             }
             if keep || !has_data {
-                value.r#type = declared.map(|declared| declared.proto);
+                if let Some(declared) = declared {
+                    value.r#type = Some(self.keep(declared, depth + 1)?);
+                }
                 declarations.push(value);
             }
             if !self.lexer.eat(b',') {
@@ -172,7 +174,9 @@ impl Parser<'_> {
     /// Takes a value without data.
     pub(super) fn value(&mut self, depth: u32) -> Result<ValueInfoProto, Fault> {
         let (mut value, declared) = self.value_info(depth)?;
-        value.r#type = declared.map(|declared| declared.proto);
+        if let Some(declared) = declared {
+            value.r#type = Some(self.keep(declared, depth + 1)?);
+        }
         Ok(value)
     }
 

@@ -11,7 +11,7 @@ use refeed_proto::{Bytes, StringStringEntryProto, TensorProto};
 impl Parser<'_> {
     /// Takes a tensor with its type, a name or none, `=` or none, and the data.
     pub(super) fn tensor(&mut self, depth: u32) -> Result<TensorProto, Fault> {
-        let declared = self.type_proto(depth)?;
+        let declared = self.declared_type(depth)?;
         self.tensor_of_type(declared, depth)
     }
 

@@ -25,34 +25,50 @@ impl Parser<'_> {
     }
 
     /// Takes a type, a message at `depth`.
-    pub(super) fn type_proto(&mut self, depth: u32) -> Result<DeclaredType, Fault> {
+    pub(super) fn type_proto(&mut self, depth: u32) -> Result<TypeProto, Fault> {
+        let declared = self.declared_type(depth)?;
+        self.keep(declared, depth)
+    }
+
+    /// Gives a type that stays in the message, at `depth`, and is not only that of data.
+    pub(super) fn keep(&self, declared: DeclaredType, depth: u32) -> Result<TypeProto, Fault> {
+        let shape = match &declared.proto.value {
+            Some(Value::TensorType(tensor)) => tensor.shape.as_ref(),
+            Some(Value::SparseTensorType(tensor)) => tensor.shape.as_ref(),
+            _ => None,
+        };
+        // The type, what it holds, its shape, its dimensions.
+        let inside = shape.map_or(0, |shape| 1 + u32::from(!shape.dim.is_empty()));
+        self.nest(depth + 1 + inside, declared.at)?;
+        Ok(declared.proto)
+    }
+
+    /// Takes a type that may turn out to be that of data, and then is no message by itself.
+    pub(super) fn declared_type(&mut self, depth: u32) -> Result<DeclaredType, Fault> {
         let at = self.lexer.position();
-        // The type and what it holds.
-        self.nest(depth + 1, at)?;
         let word = self.lexer.peek_identifier();
         let mut symbolic = None;
         let value = match word {
             "seq" => Value::SequenceType(Box::new(type_proto::Sequence {
-                elem_type: Some(self.wrapped_type(depth)?),
+                elem_type: Some(self.wrapped_type(word, depth)?),
             })),
             "optional" => Value::OptionalType(Box::new(type_proto::Optional {
-                elem_type: Some(self.wrapped_type(depth)?),
+                elem_type: Some(self.wrapped_type(word, depth)?),
             })),
             "map" => {
                 self.open_type(word)?;
                 let key = self.element_type("an element type, of the map's keys")?;
                 self.lexer.expect(b',', "`,`")?;
-                let element = self.type_proto(depth + 2)?;
-                self.lexer.expect(b')', "`)`")?;
+                let element = self.nested_type(depth)?;
                 Value::MapType(Box::new(type_proto::Map {
                     key_type: Some(key as i32),
-                    value_type: Some(Box::new(element.proto)),
+                    value_type: Some(element),
                 }))
             }
             "sparse_tensor" => {
                 self.open_type(word)?;
                 let element = self.element_type("an element type")?;
-                let shape = self.optional_shape(depth + 2, &mut symbolic)?;
+                let shape = self.optional_shape(&mut symbolic)?;
                 self.lexer.expect(b')', "`)`")?;
                 Value::SparseTensorType(type_proto::SparseTensor {
                     elem_type: Some(element as i32),
@@ -66,7 +82,7 @@ impl Parser<'_> {
             }
             _ => {
                 let element = self.element_type("a type")?;
-                let shape = self.optional_shape(depth + 2, &mut symbolic)?;
+                let shape = self.optional_shape(&mut symbolic)?;
                 Value::TensorType(type_proto::Tensor {
                     elem_type: Some(element as i32),
                     shape,
@@ -92,12 +108,18 @@ impl Parser<'_> {
     }
 
     /// Takes `word ( type )`, the type two messages below `depth`.
-    fn wrapped_type(&mut self, depth: u32) -> Result<Box<TypeProto>, Fault> {
-        self.lexer.optional_identifier();
-        self.lexer.expect(b'(', "`(`")?;
+    fn wrapped_type(&mut self, word: &str, depth: u32) -> Result<Box<TypeProto>, Fault> {
+        self.open_type(word)?;
+        self.nested_type(depth)
+    }
+
+    /// Takes `type )`.
+    fn nested_type(&mut self, depth: u32) -> Result<Box<TypeProto>, Fault> {
+        let at = self.lexer.position();
+        self.nest(depth + 2, at)?;
         let element = self.type_proto(depth + 2)?;
         self.lexer.expect(b')', "`)`")?;
-        Ok(Box::new(element.proto))
+        Ok(Box::new(element))
     }
 
     fn element_type(&mut self, expected: &'static str) -> Result<DataType, Fault> {
@@ -111,18 +133,14 @@ impl Parser<'_> {
     /// Takes a shape: nothing is rank 0, `[]` is a rank that is not known, `[2, N, ?]` says each dimension.
     fn optional_shape(
         &mut self,
-        depth: u32,
         symbolic: &mut Option<usize>,
     ) -> Result<Option<TensorShapeProto>, Fault> {
-        let at = self.lexer.position();
         if !self.lexer.eat(b'[') {
-            self.nest(depth, at)?;
             return Ok(Some(TensorShapeProto::default()));
         }
         if self.lexer.eat(b']') {
             return Ok(None);
         }
-        self.nest(depth + 1, at)?;
         let mut shape = TensorShapeProto::default();
         loop {
             let at = self.lexer.position();
@@ -185,7 +203,7 @@ impl Parser<'_> {
         let mut declared = None;
         let mut expected = "a type or a name";
         if self.type_is_next() {
-            declared = Some(self.type_proto(depth + 1)?);
+            declared = Some(self.declared_type(depth + 1)?);
             expected = "a name";
         }
         let value = ValueInfoProto {
