@@ -9,9 +9,11 @@ pub use inference::{EnterGraph, Inference};
 
 use crate::attributes::AttributeError;
 use crate::types::Dim;
+use refeed_proto::NodeProto;
 use refeed_proto::attribute_proto::AttributeType;
 use refeed_values::DType;
 use refeed_values::layout::Dims;
+use std::fmt;
 use thiserror::Error;
 
 /// How many inputs or outputs a node may have.
@@ -39,6 +41,27 @@ impl Arity {
             max: usize::MAX,
         }
     }
+}
+
+impl fmt::Display for Arity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (min, max) if min == max => write!(f, "{min}"),
+            (min, usize::MAX) => write!(f, "at least {min}"),
+            (min, max) => write!(f, "{min} to {max}"),
+        }
+    }
+}
+
+/// A node with another number of inputs or outputs than its operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArityFault {
+    /// `"inputs"` or `"outputs"`.
+    pub what: &'static str,
+    /// What the operator has.
+    pub expected: Arity,
+    /// What the node has, up to its last named one.
+    pub got: usize,
 }
 
 /// An attribute that an operator has in one of its covered versions.
@@ -134,6 +157,28 @@ pub struct OpSchema {
     pub attributes: &'static [Attr],
     /// Computes the output types.
     pub infer: InferFn,
+}
+
+impl OpSchema {
+    /// What is wrong with the number of a node's inputs or outputs.
+    pub fn arity_fault(&self, node: &NodeProto) -> Option<ArityFault> {
+        let fault = |what: &'static str, expected: Arity, names: &[String]| {
+            let named = names.iter().rposition(|name| !name.is_empty());
+            let mut got = named.map_or(0, |last| last + 1);
+            // An output that nothing needs may be skipped, the last one too, as long as it has its place.
+            if what == "outputs" {
+                got = got.max(names.len().min(expected.min));
+            }
+            let fits = (expected.min..=expected.max).contains(&got);
+            (!fits).then_some(ArityFault {
+                what,
+                expected,
+                got,
+            })
+        };
+        fault("inputs", self.inputs, &node.input)
+            .or_else(|| fault("outputs", self.outputs, &node.output))
+    }
 }
 
 /// A type rule: reads input types, attributes and constants, writes output types.

@@ -12,6 +12,7 @@ mod opsets;
 mod scope;
 mod tensors;
 
+pub(crate) use calls::check as check_calls;
 pub(crate) use opsets::Opsets;
 
 use crate::bindings::{self, Bindings, check_type};

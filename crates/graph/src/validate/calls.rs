@@ -45,7 +45,8 @@ struct Expanded {
     depth: u64,
 }
 
-pub(super) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<(), ModelError> {
+/// The number of nodes of the root graph with functions expanded.
+pub(crate) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<u64, ModelError> {
     let bodies: Vec<Body> = model
         .functions
         .iter()
@@ -87,7 +88,7 @@ pub(super) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<(),
         }
     }
     let Some(graph) = &model.graph else {
-        return Ok(());
+        return Ok(0);
     };
     let sum = total(&Body::new(&graph.node, functions), &expanded);
     if sum.nodes > NODE_LIMIT {
@@ -99,7 +100,7 @@ pub(super) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<(),
             got: sum.nodes,
         });
     }
-    Ok(())
+    Ok(sum.nodes)
 }
 
 /// Adds up a body whose callees are all expanded.

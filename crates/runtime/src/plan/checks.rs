@@ -2,7 +2,7 @@
 
 use crate::error::NodeProblem;
 use crate::kernel::KernelEntry;
-use refeed_graph::schema::{Arity, OpSchema};
+use refeed_graph::schema::OpSchema;
 use refeed_graph::types::TensorType;
 use refeed_proto::NodeProto;
 
@@ -17,36 +17,14 @@ pub(super) fn check_schema(
     if opset < oldest {
         return Err(NodeProblem::Version { got: opset, oldest });
     }
-    let check = |what: &'static str, arity: Arity, names: &[String]| {
-        let named = names
-            .iter()
-            .rposition(|name| !name.is_empty())
-            .map_or(0, |last| last + 1);
-        // An output that nothing needs may be skipped, the last one too, as long as it has its place.
-        let named = if what == "outputs" {
-            named.max(names.len().min(arity.min))
-        } else {
-            named
-        };
-        if (arity.min..=arity.max).contains(&named) {
-            return Ok(());
-        }
-        let expected = match arity {
-            Arity { min, max } if min == max => min.to_string(),
-            Arity {
-                min,
-                max: usize::MAX,
-            } => format!("at least {min}"),
-            Arity { min, max } => format!("{min} to {max}"),
-        };
-        Err(NodeProblem::Arity {
-            what,
-            expected,
-            got: named,
-        })
-    };
-    check("inputs", schema.inputs, &node.input)?;
-    check("outputs", schema.outputs, &node.output)
+    match schema.arity_fault(node) {
+        None => Ok(()),
+        Some(fault) => Err(NodeProblem::Arity {
+            what: fault.what,
+            expected: fault.expected.to_string(),
+            got: fault.got,
+        }),
+    }
 }
 
 /// Element types of a node's inputs against what its kernel computes.
