@@ -8,11 +8,13 @@
 //! 3. *Foreign headers.* A DLPack header is believed only where it was checked: version, device, type, lanes, shape,
 //!    strides, offset and alignment come before the first access.
 
+pub(crate) mod attributes;
 pub(crate) mod dlpack;
 pub(crate) mod getset;
 pub(crate) mod handle;
 pub(crate) mod numpy;
 pub(crate) mod owner;
+pub(crate) mod payload;
 pub(crate) mod registry;
 
 use crate::error::Class;

@@ -3,9 +3,9 @@
 use super::descriptor::FieldDescriptor;
 use super::repeated::{self, too_deep};
 use super::{classes, fields, scalar, tree};
-use crate::interop::handle;
+use crate::interop::{attributes, handle};
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString};
 use refeed_proto::message::{
@@ -198,6 +198,22 @@ impl Message {
         }
     }
 
+    /// The exception for an attribute that cannot be set.
+    fn explain(&self, py: Python<'_>, name: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+        let is_field = match name.cast::<PyString>().map(|name| name.to_cow()) {
+            Ok(Ok(name)) => {
+                let field = self.cell.descriptor().field(&name);
+                field.is_some_and(|field| !field.retired)
+            }
+            _ => return error,
+        };
+        if is_field || !error.is_instance_of::<PyAttributeError>(py) {
+            return error;
+        }
+        let class = self.cell.descriptor().name;
+        PyAttributeError::new_err(format!("Protocol message {class} has no \"{name}\" field."))
+    }
+
     fn same_class(&self, function: &str, other: &Bound<'_, PyAny>) -> PyResult<Arc<FrozenMessage>> {
         let descriptor = self.cell.descriptor();
         match other.cast::<Message>() {
@@ -340,6 +356,19 @@ impl Message {
         };
         let answer = equal == matches!(op, CompareOp::Eq);
         Ok(PyBool::new(py, answer).to_owned().into_any())
+    }
+
+    fn __setattr__(
+        slf: &Bound<'_, Self>,
+        name: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        attributes::set(slf, name, value).map_err(|error| slf.get().explain(slf.py(), name, error))
+    }
+
+    fn __delattr__(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _ = name;
+        Err(PyAttributeError::new_err("Cannot delete field attribute"))
     }
 
     fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

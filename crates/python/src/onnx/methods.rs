@@ -1,12 +1,14 @@
-//! The methods of one field: `has_name()` and, for fields of one message, `add_name()`.
+//! The methods of one field: `has_name()`, `add_name()` for fields of one message, `raw_data_view()` for bytes.
 
 use super::message::{self, Message};
 use super::repeated::too_deep;
 use super::tree;
+use crate::interop::payload;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyType};
-use refeed_proto::message::{FieldDescriptor, MessageDescriptor};
+use refeed_proto::Bytes;
+use refeed_proto::message::{FieldDescriptor, Kind, MessageDescriptor, Value};
 
 /// What a method does.
 #[derive(Clone, Copy, PartialEq)]
@@ -15,6 +17,8 @@ enum Op {
     Has,
     /// Gives the field an empty message.
     Add,
+    /// Views the field's bytes where they are.
+    View,
 }
 
 /// A method of a field, of a class or bound to a message.
@@ -41,6 +45,9 @@ pub(crate) fn add_to(
     class.setattr(format!("has_{}", field.name), method(Op::Has))?;
     if field.kind.message().is_some() && !field.repeated {
         class.setattr(format!("add_{}", field.name), method(Op::Add))?;
+    }
+    if matches!(field.kind, Kind::Bytes) && !field.repeated {
+        class.setattr(format!("{}_view", field.name), method(Op::View))?;
     }
     Ok(())
 }
@@ -85,36 +92,47 @@ impl FieldMethod {
             }
         };
         let slot = self.field.slot;
-        if self.op == Op::Has {
-            let has = tree::with(|lock| cell.has(lock, slot));
-            return Ok(PyBool::new(py, has).to_owned().into_any());
+        match self.op {
+            Op::Has => {
+                let has = tree::with(|lock| cell.has(lock, slot));
+                Ok(PyBool::new(py, has).to_owned().into_any())
+            }
+            Op::Add => {
+                let child = tree::with(|lock| {
+                    cell.clear_field(lock, slot);
+                    let child = cell.child(lock, slot)?;
+                    child.set_present(lock);
+                    Ok(child)
+                });
+                message::wrap(py, child.map_err(|error| too_deep(py, error))?)
+            }
+            Op::View => {
+                let bytes = match tree::with(|lock| cell.get(lock, slot)) {
+                    Value::Bytes(payload) => payload.bytes().clone(),
+                    _ => Bytes::new(),
+                };
+                Ok(payload::view(py, bytes)?.into_any())
+            }
         }
-        let child = tree::with(|lock| {
-            cell.clear_field(lock, slot);
-            let child = cell.child(lock, slot)?;
-            child.set_present(lock);
-            Ok(child)
-        });
-        message::wrap(py, child.map_err(|error| too_deep(py, error))?)
     }
 
     #[getter]
     fn __name__(&self) -> String {
-        let verb = match self.op {
-            Op::Has => "has",
-            Op::Add => "add",
-        };
-        format!("{verb}_{}", self.field.name)
+        let field = self.field.name;
+        match self.op {
+            Op::Has => format!("has_{field}"),
+            Op::Add => format!("add_{field}"),
+            Op::View => format!("{field}_view"),
+        }
     }
 
     #[getter]
     fn __doc__(&self) -> String {
+        let field = self.field.name;
         match self.op {
-            Op::Has => format!("Whether `{}` has a value.", self.field.name),
-            Op::Add => format!(
-                "Gives `{}` an empty message and returns it.",
-                self.field.name
-            ),
+            Op::Has => format!("Whether `{field}` has a value."),
+            Op::Add => format!("Gives `{field}` an empty message and returns it."),
+            Op::View => format!("A read-only view of `{field}` where it lies: nothing is copied."),
         }
     }
 
