@@ -28,6 +28,8 @@ from refeed._native import (
 from refeed.errors import (
     CancelledError,
     CopyWarning,
+    DecodeError,
+    EncodeError,
     Error,
     InternalError,
     KernelError,
@@ -45,6 +47,8 @@ __all__ = [
     "BoundPair",
     "CancelledError",
     "CopyWarning",
+    "DecodeError",
+    "EncodeError",
     "Error",
     "InternalError",
     "KernelError",

@@ -9,6 +9,8 @@ for sizes, `BufferError` for DLPack, `OSError` and its kinds for files.
 __all__ = [
     "CancelledError",
     "CopyWarning",
+    "DecodeError",
+    "EncodeError",
     "Error",
     "InternalError",
     "KernelError",
@@ -26,6 +28,14 @@ class Error(Exception):
 
 class ModelError(Error, ValueError):
     """A model that is broken, breaks a rule of bindings, or has a node that cannot be computed."""
+
+
+class DecodeError(Error, ValueError):
+    """Bytes that are not a message: malformed, cut off, nested too deep, or with a retired field."""
+
+
+class EncodeError(Error, ValueError):
+    """A message that cannot be written: larger than 2 GiB, or nested too deep."""
 
 
 class ValueTypeError(Error, ValueError):

@@ -21,12 +21,14 @@ pub(crate) enum Class {
     Cancelled,
     Kernel,
     Internal,
+    Decode,
+    Encode,
     CopyWarning,
     SymbolWarning,
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 9] = [
+    const ALL: [(Class, &'static str); 11] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
@@ -34,6 +36,8 @@ impl Class {
         (Class::Cancelled, "CancelledError"),
         (Class::Kernel, "KernelError"),
         (Class::Internal, "InternalError"),
+        (Class::Decode, "DecodeError"),
+        (Class::Encode, "EncodeError"),
         (Class::CopyWarning, "CopyWarning"),
         (Class::SymbolWarning, "SymbolWarning"),
     ];

@@ -13,6 +13,7 @@ pub(crate) mod methods;
 pub(crate) mod repeated;
 pub(crate) mod scalar;
 pub(crate) mod tree;
+pub(crate) mod wire;
 
 use pyo3::prelude::*;
 use pyo3::types::PyModule;

@@ -123,6 +123,18 @@ pub(crate) fn class_of<'py>(
     (of(descriptor).class)(py)
 }
 
+/// The message of a Python class.
+///
+/// # Errors
+/// `TypeError` for classes that stand for no message.
+pub(crate) fn descriptor_of(class: &Bound<'_, PyType>) -> PyResult<&'static MessageDescriptor> {
+    let mut classes = CLASSES.iter();
+    let found = classes.find(|each| (each.class)(class.py()).is(class));
+    found.map(|found| found.descriptor).ok_or_else(|| {
+        PyTypeError::new_err(format!("expected the class of a message, got {class}"))
+    })
+}
+
 /// A new object of a message's class.
 pub(crate) fn make(py: Python<'_>, message: Message) -> PyResult<Bound<'_, Message>> {
     (of(message.cell().descriptor()).make)(py, message)

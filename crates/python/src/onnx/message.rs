@@ -2,14 +2,15 @@
 
 use super::descriptor::FieldDescriptor;
 use super::repeated::{self, too_deep};
-use super::{classes, fields, scalar, tree};
+use super::{classes, fields, scalar, tree, wire};
 use crate::interop::{attributes, handle};
+use crate::run;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyType};
 use refeed_proto::message::{
-    self, EditableMessage, FrozenMessage, Kind, MessageDescriptor, OneofDescriptor,
+    self, DecodeLimits, EditableMessage, FrozenMessage, Kind, MessageDescriptor, OneofDescriptor,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -338,6 +339,68 @@ impl Message {
 
     fn FindInitializationErrors(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    #[pyo3(signature = (options = None, *, deterministic = None))]
+    fn SerializeToString<'py>(
+        &self,
+        py: Python<'py>,
+        options: Option<&Bound<'py, PyAny>>,
+        deterministic: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        // There are no maps: what is written is always the same.
+        let _ = (options, deterministic);
+        wire::encode(py, &*self.frozen(py)?)
+    }
+
+    #[pyo3(signature = (options = None, *, deterministic = None))]
+    fn SerializePartialToString<'py>(
+        &self,
+        py: Python<'py>,
+        options: Option<&Bound<'py, PyAny>>,
+        deterministic: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        self.SerializeToString(py, options, deterministic)
+    }
+
+    fn ByteSize(&self, py: Python<'_>) -> PyResult<usize> {
+        let frozen = self.frozen(py)?;
+        run::attached(py, || frozen.encoded_len())
+    }
+
+    #[pyo3(signature = (data, options = None))]
+    fn ParseFromString(
+        &self,
+        data: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<usize> {
+        let _ = options;
+        let py = data.py();
+        let wire = wire::bytes_of(data)?;
+        let size = wire.len();
+        let message = wire::decode(py, self.cell.descriptor(), wire, &DecodeLimits::default())?;
+        tree::with(|lock| self.cell.replace(lock, message)).map_err(|error| too_deep(py, error))?;
+        Ok(size)
+    }
+
+    fn MergeFromString(&self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = data.py();
+        let wire = wire::bytes_of(data)?;
+        let size = wire.len();
+        let message = wire::decode(py, self.cell.descriptor(), wire, &DecodeLimits::default())?;
+        tree::with(|lock| self.cell.merge(lock, &message)).map_err(|error| too_deep(py, error))?;
+        Ok(size)
+    }
+
+    #[classmethod]
+    fn FromString<'py>(
+        cls: &Bound<'py, PyType>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let descriptor = classes::descriptor_of(cls)?;
+        let wire = wire::bytes_of(data)?;
+        let message = wire::decode(cls.py(), descriptor, wire, &DecodeLimits::default())?;
+        wrap(cls.py(), EditableMessage::from_frozen(message))
     }
 
     fn __richcmp__<'py>(
