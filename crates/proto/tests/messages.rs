@@ -47,7 +47,8 @@ fn by_prost(descriptor: &MessageDescriptor, wire: &[u8]) -> Result<Vec<u8>, stru
     StringStringEntryProto TensorAnnotation DeviceConfigurationProto NodeDeviceConfigurationProto
     ShardingSpecProto ShardedDimProto SimpleShardedDimProto IntIntListEntryProto TensorProto SparseTensorProto
     ValueInfoProto TensorShapeProto TypeProto PersistentBindingProto PagedCacheProto PagedCacheBlockProto
-    AffineLayoutProto StructTypeProto EncodedValueProto
+    AffineLayoutProto StructTypeProto EncodedValueProto SequenceProto MapProto OptionalProto
+    OperatorProto OperatorSetProto
     )
 }
 
