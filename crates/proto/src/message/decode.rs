@@ -20,7 +20,7 @@ use super::frozen::FrozenMessage;
 use super::payload::Payload;
 use super::text::{Copier, Text};
 use super::value::Value;
-use super::wire::{FIXED32, FIXED64, GROUP_END, LENGTH, Malformed, Reader, Room, VARINT};
+use super::wire::{FIXED32, FIXED64, Fault, GROUP_END, LENGTH, Malformed, Reader, Room, VARINT};
 use gather::Spares;
 use open::Open;
 
@@ -108,33 +108,37 @@ impl FrozenMessage {
                 ..*limits
             },
             left: limits.structure_bytes,
-            open: vec![Open::default()],
-            depth: 0,
+            open: Box::default(),
+            outer: Vec::new(),
+            spare: Vec::new(),
             spares: Spares::default(),
             texts: Copier::default(),
             key_at: 0,
             field: None,
         };
-        decoder.open[0].start(descriptor, wire.len());
+        decoder.open.start(descriptor, wire.len());
         decoder.run().map_err(|fault| DecodeFault {
-            message: decoder.open[decoder.depth].descriptor().full_name,
+            message: decoder.open.descriptor().full_name,
             field: decoder.field.map(|field| field.name),
             offset: decoder.key_at as u64,
-            fault,
+            fault: *fault,
         })
     }
 }
 
 struct Decoder<'a> {
     wire: &'a Bytes,
-    /// Ends where the innermost open message does.
+    /// Its wire ends where the innermost open message does.
     reader: Reader<'a>,
     limits: DecodeLimits,
     /// What is left of [`DecodeLimits::structure_bytes`].
     left: u64,
-    /// The open messages are `0..=depth`; those behind are kept for the next ones.
-    open: Vec<Open>,
-    depth: usize,
+    /// The innermost open message.
+    open: Box<Open>,
+    /// Those around it, the outermost first.
+    outer: Vec<Box<Open>>,
+    /// Closed ones, whose room the next ones use.
+    spare: Vec<Box<Open>>,
     spares: Spares,
     texts: Copier,
     // For errors.
@@ -143,32 +147,39 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn run(&mut self) -> Result<FrozenMessage, Malformed> {
+    fn run(&mut self) -> Result<FrozenMessage, Fault> {
         loop {
-            if self.reader.at < self.reader.end {
+            if self.reader.at < self.reader.wire.len() {
                 self.field()?;
-            } else if self.depth == 0 {
-                self.charge_message()?;
-                return Ok(self.open[0].finish(&mut self.spares));
+            } else if let Some(parent) = self.outer.pop() {
+                self.close(parent)?;
             } else {
-                self.close()?;
+                self.charge_message()?;
+                return Ok(self.open.finish(&mut self.spares));
             }
         }
     }
 
     /// Reads one field, or opens its message.
-    fn field(&mut self) -> Result<(), Malformed> {
+    fn field(&mut self) -> Result<(), Fault> {
         self.key_at = self.reader.at;
         self.field = None;
         let key = self.reader.key()?;
-        let Some(field) = self.open[self.depth].find(key.0) else {
+        let Some(field) = self.open.descriptor().field_by_number(key.0) else {
             return self.unknown(key);
         };
         self.field = Some(field);
         let value = match (field.kind, key.1) {
             (Kind::Message(descriptor), LENGTH) => return self.open(field, descriptor),
+            (Kind::String, LENGTH) if field.repeated => {
+                self.charge(size_of::<Text>())?;
+                let text = self.text()?;
+                let list = self.open.list(field, &mut self.spares);
+                list.push_text(text);
+                return Ok(());
+            }
             (Kind::String, LENGTH) => Value::Text(self.text()?),
-            (Kind::Bytes, LENGTH) if field.retired => return Err(Malformed::Retired),
+            (Kind::Bytes, LENGTH) if field.retired => return Err(Box::new(Malformed::Retired)),
             (Kind::Bytes, LENGTH) => Value::bytes(self.payload()?),
             (Kind::Message(_) | Kind::String | Kind::Bytes, _) => return self.unknown(key),
             (_, LENGTH) if field.repeated => return self.packed(field),
@@ -179,61 +190,60 @@ impl Decoder<'_> {
             _ => return self.unknown(key),
         };
         if field.repeated {
-            self.charge(match value {
-                Value::Text(_) => size_of::<Text>(),
-                Value::Bytes(_) => size_of::<Payload>(),
-                _ => 0,
-            })?;
-            let list = self.open[self.depth].list(field, &mut self.spares);
+            if let Value::Bytes(_) = value {
+                self.charge(size_of::<Payload>())?;
+            }
+            let list = self.open.list(field, &mut self.spares);
             list.push(value);
         } else {
-            self.open[self.depth].set(field, value);
+            self.open.set(field, value, &mut self.spares);
         }
         Ok(())
     }
 
-    fn text(&mut self) -> Result<Text, Malformed> {
+    fn text(&mut self) -> Result<Text, Fault> {
         let length = self.reader.delimited()?.len();
         let end = self.reader.at;
-        Ok(self.texts.copy(self.reader.wire, end - length..end))
+        Ok(self.texts.copy(self.wire, end - length..end))
     }
 
-    fn payload(&mut self) -> Result<Payload, Malformed> {
+    fn payload(&mut self) -> Result<Payload, Fault> {
         let length = self.reader.delimited()?.len();
         let end = self.reader.at;
         Ok(Payload::new(self.wire.slice(end - length..end)))
     }
 
-    fn packed(&mut self, field: &'static FieldDescriptor) -> Result<(), Malformed> {
+    fn packed(&mut self, field: &'static FieldDescriptor) -> Result<(), Fault> {
         let bytes = self.reader.delimited()?;
         if bytes.is_empty() {
             return Ok(());
         }
-        let open = &mut self.open[self.depth];
+        let open = &mut self.open;
         // A list in one piece is made at its size.
         if !open.has(field) {
-            open.set(field, gather::unpack(field.kind, bytes)?);
+            let list = gather::unpack(field.kind, bytes)?;
+            open.set(field, list, &mut self.spares);
             return Ok(());
         }
         open.list(field, &mut self.spares)
             .append_packed(field.kind, bytes)
     }
 
-    fn unknown(&mut self, key: (u32, u8)) -> Result<(), Malformed> {
+    fn unknown(&mut self, key: (u32, u8)) -> Result<(), Fault> {
         if key.1 == GROUP_END {
-            return Err(Malformed::Group {
+            return Err(Box::new(Malformed::Group {
                 expected: 0,
                 got: key.0,
-            });
+            }));
         }
         let room = Room {
-            left: self.limits.depth - self.depth,
+            left: self.limits.depth - self.outer.len(),
             limit: self.limits.depth,
         };
         self.reader.skip(key, room)?;
         self.charge(size_of::<Bytes>())?;
         let span = self.wire.slice(self.key_at..self.reader.at);
-        self.open[self.depth].unknown.push(span);
+        self.open.unknown.push(span);
         Ok(())
     }
 
@@ -241,41 +251,37 @@ impl Decoder<'_> {
         &mut self,
         field: &'static FieldDescriptor,
         descriptor: &'static MessageDescriptor,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), Fault> {
         let length = self.reader.delimited()?.len();
         let end = self.reader.at;
-        if self.depth == self.limits.depth {
-            return Err(Malformed::Depth {
+        if self.outer.len() == self.limits.depth {
+            return Err(Box::new(Malformed::Depth {
                 limit: self.limits.depth,
-            });
+            }));
         }
-        self.depth += 1;
-        if self.open.len() == self.depth {
-            self.open.push(Open::default());
-        }
-        let [parent, child] = &mut self.open[self.depth - 1..=self.depth] else {
-            unreachable!("two levels were just made sure of");
-        };
+        let mut child = self.spare.pop().unwrap_or_default();
         child.start(descriptor, end);
-        child.place_in(field, parent);
+        child.place_in(field, &mut self.open);
+        self.outer.push(std::mem::replace(&mut self.open, child));
         self.reader.at = end - length;
-        self.reader.end = end;
+        self.reader.wire = &self.reader.wire[..end];
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Malformed> {
-        self.charge_message()?;
-        let [parent, child] = &mut self.open[self.depth - 1..=self.depth] else {
-            unreachable!("a message that is closed lies in another");
-        };
-        child.close_into(parent, &mut self.spares);
-        self.depth -= 1;
-        self.reader.end = self.open[self.depth].end;
+    fn close(&mut self, parent: Box<Open>) -> Result<(), Fault> {
+        if let Err(fault) = self.charge_message() {
+            self.outer.push(parent);
+            return Err(fault);
+        }
+        let mut child = std::mem::replace(&mut self.open, parent);
+        child.close_into(&mut self.open, &mut self.spares);
+        self.spare.push(child);
+        self.reader.wire = &self.wire[..self.open.end];
         Ok(())
     }
 
-    fn charge_message(&mut self) -> Result<(), Malformed> {
-        let open = &self.open[self.depth];
+    fn charge_message(&mut self) -> Result<(), Fault> {
+        let open = &self.open;
         let shared = open.is_empty();
         self.charge(if shared {
             size_of::<Arc<FrozenMessage>>()
@@ -284,15 +290,15 @@ impl Decoder<'_> {
         })
     }
 
-    fn charge(&mut self, bytes: usize) -> Result<(), Malformed> {
+    fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         match self.left.checked_sub(bytes as u64) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Malformed::Structure {
+            None => Err(Box::new(Malformed::Structure {
                 limit: self.limits.structure_bytes,
-            }),
+            })),
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct MessageDescriptor {
     pub fields: &'static [FieldDescriptor],
     /// Slots in the order of field numbers: the order on the wire.
     pub by_number: &'static [u16],
+    /// For each number below 32, the slot of its field plus one; 0 for no field.
+    pub low: [u8; 32],
     /// Groups of fields of which at most one is present.
     pub oneofs: &'static [OneofDescriptor],
     /// Messages declared inside this one.
@@ -30,6 +32,8 @@ pub struct FieldDescriptor {
     pub number: u32,
     /// Place among the fields of its message.
     pub slot: u16,
+    /// Place among them in the order of numbers.
+    pub place: u16,
     /// What it holds.
     pub kind: Kind,
     /// Whether it holds a list.
@@ -108,8 +112,12 @@ impl MessageDescriptor {
     }
 
     /// The field of a number on the wire.
+    #[inline]
     pub fn field_by_number(&self, number: u32) -> Option<&'static FieldDescriptor> {
         let fields: &'static [FieldDescriptor] = self.fields;
+        if let Some(&slot) = self.low.get(number as usize) {
+            return fields.get(usize::from(slot).wrapping_sub(1));
+        }
         let place = self
             .by_number
             .binary_search_by_key(&number, |&slot| fields[usize::from(slot)].number)

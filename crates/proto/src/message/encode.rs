@@ -135,7 +135,9 @@ impl Sizes {
 
     // As deep as messages are nested, which was checked.
     fn message(&mut self, message: &FrozenMessage) -> usize {
-        let fields = fields(message).map(|(field, value)| self.field(field, value));
+        let fields = message
+            .fields()
+            .map(|(field, value)| self.field(field, value));
         let known: usize = fields.sum();
         let unknown = message.unknown().into_iter().flat_map(|spans| spans.iter());
         known + unknown.map(|span| span.len()).sum::<usize>()
@@ -150,12 +152,9 @@ impl Sizes {
             Value::Uint(n) => key + varint_len(*n),
             Value::Float(_) => key + 4,
             Value::Double(_) => key + 8,
-            Value::Text(text) => delimited(text.as_bytes().len()),
+            Value::Text(text) => delimited(text.len()),
             Value::Bytes(payload) => delimited(payload.bytes().len()),
-            Value::Texts(items) => items
-                .iter()
-                .map(|text| delimited(text.as_bytes().len()))
-                .sum(),
+            Value::Texts(items) => items.iter().map(|text| delimited(text.len())).sum(),
             Value::Payloads(items) => items.iter().map(|item| delimited(item.bytes().len())).sum(),
             Value::Message(message) => delimited(self.inner(|sizes| sizes.message(message))),
             Value::Messages(items) => items
@@ -191,15 +190,6 @@ impl Sizes {
         self.inner[place] = size;
         size
     }
-}
-
-/// The fields that are there, in the order of their numbers.
-fn fields(message: &FrozenMessage) -> impl Iterator<Item = (&'static FieldDescriptor, &Value)> {
-    let descriptor = message.descriptor();
-    let fields: &'static [FieldDescriptor] = descriptor.fields;
-    let present = descriptor.by_number.iter();
-    let present = present.filter(|&&slot| message.present() & (1 << slot) != 0);
-    present.map(|&slot| (&fields[usize::from(slot)], message.value(slot)))
 }
 
 /// Where bytes go.
@@ -252,7 +242,7 @@ struct Writer<'a, S> {
 impl<S: Sink> Writer<'_, S> {
     // As deep as messages are nested, which was checked.
     fn message(&mut self, message: &FrozenMessage) -> io::Result<()> {
-        for (field, value) in fields(message) {
+        for (field, value) in message.fields() {
             self.field(field, value)?;
         }
         for span in message.unknown().into_iter().flat_map(|spans| spans.iter()) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use super::descriptor::MessageDescriptor;
+use super::descriptor::{FieldDescriptor, MessageDescriptor};
 use super::value::Value;
 
 /// Messages nested deeper than this cannot be built. (The wire allows 100; the rest is room for building.)
@@ -29,16 +29,16 @@ pub struct NestingError {
 #[derive(Debug, Clone)]
 pub struct FrozenMessage {
     descriptor: &'static MessageDescriptor,
-    /// One bit for each slot whose field is there.
+    /// One bit for each field that is there, by its place in the order of numbers.
     present: u32,
     height: u32,
-    /// The values of those fields in the order of slots. Most messages of a model have few of their fields.
+    /// The values of those fields in that order. Most messages of a model have few of their fields.
     values: Values,
-    unknown: Unknown,
+    unknown: Option<Box<Arc<[Bytes]>>>,
 }
 
-/// Values of the fields that are there, in the order of slots.
-pub(super) type Values = SmallVec<[Value; 4]>;
+/// Values of the fields that are there, in the order of numbers.
+pub(super) type Values = SmallVec<[Value; 3]>;
 
 /// Fields that the schema does not know, each with its key, as they stood on the wire.
 pub(crate) type Unknown = Option<Arc<[Bytes]>>;
@@ -48,7 +48,7 @@ static ABSENT: Value = Value::Absent;
 impl FrozenMessage {
     /// A message without any field.
     pub fn empty(descriptor: &'static MessageDescriptor) -> FrozenMessage {
-        FrozenMessage::from_parts(descriptor, 0, Values::new(), None)
+        FrozenMessage::from_parts(descriptor, 0, Values::new(), 0, None)
     }
 
     /// A message of the given values, one per slot. Each must be of its field's kind; empty lists are absent.
@@ -60,18 +60,19 @@ impl FrozenMessage {
         values: impl IntoIterator<Item = Value>,
         unknown: Option<Arc<[Bytes]>>,
     ) -> Result<FrozenMessage, NestingError> {
-        let mut present = 0;
+        let mut present = 0u32;
         let mut held = Values::new();
-        let mut slots = 0;
-        for (slot, value) in values.into_iter().enumerate() {
-            slots += 1;
+        let mut fields = descriptor.fields.iter();
+        for (value, field) in values.into_iter().zip(&mut fields) {
             if !value.is_absent() {
-                present |= 1 << slot;
-                held.push(value);
+                let bit = 1 << field.place;
+                held.insert((present & (bit - 1)).count_ones() as usize, value);
+                present |= bit;
             }
         }
-        debug_assert_eq!(slots, descriptor.fields.len());
-        let message = FrozenMessage::from_parts(descriptor, present, held, unknown);
+        debug_assert_eq!(fields.len(), 0, "a value for each slot");
+        let below = below(&held);
+        let message = FrozenMessage::from_parts(descriptor, present, held, below, unknown);
         if message.height() > NESTING_LIMIT {
             return Err(NestingError {
                 message: descriptor.full_name,
@@ -81,25 +82,23 @@ impl FrozenMessage {
         Ok(message)
     }
 
-    /// `values` has one value for each bit of `present`.
+    /// `values` has one value for each bit of `present`; `below` is what [`below`] gives for them.
+    #[inline]
     pub(super) fn from_parts(
         descriptor: &'static MessageDescriptor,
         present: u32,
         values: Values,
+        below: u32,
         unknown: Unknown,
     ) -> FrozenMessage {
         debug_assert_eq!(present.count_ones() as usize, values.len());
-        let below = values.iter().map(|value| match value {
-            Value::Message(message) => message.height,
-            Value::Messages(messages) => messages.iter().map(|m| m.height).max().unwrap_or(0),
-            _ => 0,
-        });
+        debug_assert_eq!(below, self::below(&values));
         FrozenMessage {
             descriptor,
             present,
-            height: 1 + below.max().unwrap_or(0),
+            height: 1 + below,
             values,
-            unknown,
+            unknown: unknown.map(Box::new),
         }
     }
 
@@ -110,7 +109,7 @@ impl FrozenMessage {
 
     /// The value of a slot; `Absent` when the field is not there.
     pub fn value(&self, slot: u16) -> &Value {
-        let bit = 1 << slot;
+        let bit = 1 << self.descriptor.fields[usize::from(slot)].place;
         if self.present & bit == 0 {
             return &ABSENT;
         }
@@ -119,13 +118,27 @@ impl FrozenMessage {
 
     /// The values of all slots in their order, `Absent` where a field is not there.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> {
-        let slots = 0..self.descriptor.fields.len() as u16;
-        slots.map(|slot| self.value(slot))
+        let fields = self.descriptor.fields.iter();
+        fields.map(|field| self.value(field.slot))
+    }
+
+    /// The fields that are there, in the order of their numbers.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static FieldDescriptor, &Value)> {
+        let descriptor = self.descriptor;
+        let mut left = self.present;
+        self.values.iter().map(move |value| {
+            let place = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (
+                &descriptor.fields[usize::from(descriptor.by_number[place])],
+                value,
+            )
+        })
     }
 
     /// Fields that the schema does not know, as they stood on the wire, keys included.
     pub fn unknown(&self) -> Option<&Arc<[Bytes]>> {
-        self.unknown.as_ref()
+        self.unknown.as_deref()
     }
 
     /// Levels of messages: 1 for a message without messages inside.
@@ -144,13 +157,23 @@ impl FrozenMessage {
         members.find(|&slot| !self.value(slot).is_absent())
     }
 
-    /// One bit for each slot whose field is there.
+    /// One bit for each field that is there, by its place in the order of numbers.
     pub(super) fn present(&self) -> u32 {
         self.present
     }
 
-    /// The values of the fields that are there, in the order of slots.
+    /// The values of the fields that are there, in the order of numbers.
     pub(super) fn held(&self) -> &[Value] {
         &self.values
     }
+}
+
+/// Levels of the messages in values.
+pub(super) fn below(values: &[Value]) -> u32 {
+    let heights = values.iter().map(|value| match value {
+        Value::Message(message) => message.height,
+        Value::Messages(messages) => messages.iter().map(|m| m.height).max().unwrap_or(0),
+        _ => 0,
+    });
+    heights.max().unwrap_or(0)
 }

@@ -59,6 +59,20 @@ impl Text {
         }
     }
 
+    /// Bytes of the text.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Repr::Short { length, .. } => usize::from(*length),
+            Repr::Part { length, .. } => usize::from(*length),
+            Repr::Whole(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The text.
     ///
     /// # Errors

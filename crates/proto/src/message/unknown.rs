@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::decode::DEEPEST;
 use super::frozen::FrozenMessage;
-use super::wire::{FIXED32, FIXED64, GROUP, GROUP_END, LENGTH, Malformed, Reader, VARINT};
+use super::wire::{FIXED32, FIXED64, Fault, GROUP, GROUP_END, LENGTH, Malformed, Reader, VARINT};
 
 /// A field of a number that the schema does not name, or of a wire type that does not fit its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,21 +50,20 @@ impl FrozenMessage {
     /// When they are not fields; what was decoded always is.
     pub fn unknown_fields(&self) -> Result<Vec<UnknownField>, Malformed> {
         let spans = self.unknown().into_iter().flat_map(|spans| spans.iter());
-        spans
-            .map(unknown_fields)
-            .try_fold(Vec::new(), |mut all, fields| {
-                all.extend(fields?);
-                Ok(all)
-            })
+        let mut fields = Vec::new();
+        for span in spans {
+            fields.extend(unknown_fields(span).map_err(|fault| *fault)?);
+        }
+        Ok(fields)
     }
 }
 
 /// The fields in bytes of an unknown field.
-pub(super) fn unknown_fields(wire: &Bytes) -> Result<Vec<UnknownField>, Malformed> {
+pub(super) fn unknown_fields(wire: &Bytes) -> Result<Vec<UnknownField>, Fault> {
     let mut reader = Reader::new(wire);
     let mut fields = Vec::new();
     let mut open: Vec<(u32, Vec<UnknownField>)> = Vec::new();
-    while reader.at < reader.end {
+    while reader.at < wire.len() {
         let (number, wire_type) = reader.key()?;
         let value = match wire_type {
             VARINT => UnknownValue::Varint(reader.varint()?),
@@ -78,7 +77,7 @@ pub(super) fn unknown_fields(wire: &Bytes) -> Result<Vec<UnknownField>, Malforme
                 open.push((number, std::mem::take(&mut fields)));
                 continue;
             }
-            GROUP => return Err(Malformed::Depth { limit: DEEPEST }),
+            GROUP => return Err(Box::new(Malformed::Depth { limit: DEEPEST })),
             _ => {
                 debug_assert_eq!(wire_type, GROUP_END);
                 match open.pop() {
@@ -86,10 +85,10 @@ pub(super) fn unknown_fields(wire: &Bytes) -> Result<Vec<UnknownField>, Malforme
                         UnknownValue::Group(std::mem::replace(&mut fields, outer))
                     }
                     other => {
-                        return Err(Malformed::Group {
+                        return Err(Box::new(Malformed::Group {
                             expected: other.map_or(0, |(start, _)| start),
                             got: number,
-                        });
+                        }));
                     }
                 }
             }
@@ -97,7 +96,7 @@ pub(super) fn unknown_fields(wire: &Bytes) -> Result<Vec<UnknownField>, Malforme
         fields.push(UnknownField { number, value });
     }
     match open.pop() {
-        Some((expected, _)) => Err(Malformed::Group { expected, got: 0 }),
+        Some((expected, _)) => Err(Box::new(Malformed::Group { expected, got: 0 })),
         None => Ok(fields),
     }
 }

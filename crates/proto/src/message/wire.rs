@@ -70,6 +70,9 @@ pub enum Malformed {
     Retired,
 }
 
+/// A fault on its way out: one word, so that results of reading stay in registers.
+pub(super) type Fault = Box<Malformed>;
+
 /// Where a group ends, in words.
 struct Boundary(u32);
 
@@ -92,26 +95,21 @@ pub(super) const FIXED32: u8 = 5;
 /// The largest number of a field.
 const LARGEST_FIELD: u64 = (1 << 29) - 1;
 
-/// Reads from the front of a message. Nothing is read beyond `end`.
+/// Reads a message. Nothing is read beyond the end of `wire`.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) wire: &'a [u8],
     pub(super) at: usize,
-    pub(super) end: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(wire: &'a [u8]) -> Reader<'a> {
-        Reader {
-            wire,
-            at: 0,
-            end: wire.len(),
-        }
+        Reader { wire, at: 0 }
     }
 
     #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
-        match self.wire[..self.end].get(self.at) {
+    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+        match self.wire.get(self.at) {
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
                 Ok(byte.into())
@@ -123,8 +121,8 @@ impl<'a> Reader<'a> {
     /// As protobuf does, bits beyond the 64th are dropped.
     #[cold]
     #[inline(never)]
-    fn long_varint(&mut self, limit: usize) -> Result<u64, Malformed> {
-        let rest = self.wire.get(self.at..self.end).unwrap_or_default();
+    fn long_varint(&mut self, limit: usize) -> Result<u64, Fault> {
+        let rest = self.wire.get(self.at..).unwrap_or_default();
         let mut value = 0;
         for (index, &byte) in rest.iter().take(limit).enumerate() {
             value |= u64::from(byte & 0x7F) << (7 * index);
@@ -133,17 +131,17 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(if rest.len() < limit {
+        Err(Box::new(if rest.len() < limit {
             Malformed::NumberEnds
         } else {
             Malformed::NumberTooLong { limit }
-        })
+        }))
     }
 
     /// A field number and a wire type.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<(u32, u8), Malformed> {
-        let key = match self.wire[..self.end].get(self.at) {
+    pub(super) fn key(&mut self) -> Result<(u32, u8), Fault> {
+        let key = match self.wire.get(self.at) {
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
                 byte.into()
@@ -152,49 +150,46 @@ impl<'a> Reader<'a> {
         };
         let (field, wire_type) = (key >> 3, (key & 7) as u8);
         if field == 0 || field > LARGEST_FIELD || wire_type > FIXED32 {
-            return Err(Malformed::Key { field, wire_type });
+            return Err(Box::new(Malformed::Key { field, wire_type }));
         }
         Ok((field as u32, wire_type))
     }
 
     /// Moves over `length` bytes.
     #[inline]
-    pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
-        let left = self.end - self.at;
+    pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], Fault> {
+        let left = self.wire.len() - self.at;
         match usize::try_from(length) {
             Ok(length) if length <= left => {
                 let start = self.at;
                 self.at += length;
                 Ok(&self.wire[start..self.at])
             }
-            _ => Err(Malformed::Truncated {
-                length,
-                left: left as u64,
-            }),
+            _ => Err(truncated(length, left)),
         }
     }
 
     /// The bytes of a length-delimited value.
     #[inline]
-    pub(super) fn delimited(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(super) fn delimited(&mut self) -> Result<&'a [u8], Fault> {
         let length = self.varint()?;
         self.take(length)
     }
 
-    pub(super) fn fixed32(&mut self) -> Result<[u8; 4], Malformed> {
+    pub(super) fn fixed32(&mut self) -> Result<[u8; 4], Fault> {
         let mut bytes = [0; 4];
         bytes.copy_from_slice(self.take(4)?);
         Ok(bytes)
     }
 
-    pub(super) fn fixed64(&mut self) -> Result<[u8; 8], Malformed> {
+    pub(super) fn fixed64(&mut self) -> Result<[u8; 8], Fault> {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(self.take(8)?);
         Ok(bytes)
     }
 
     /// Moves over the value after a key, a group with all that is in it. `room` is how many groups may be nested.
-    pub(super) fn skip(&mut self, key: (u32, u8), room: Room) -> Result<(), Malformed> {
+    pub(super) fn skip(&mut self, key: (u32, u8), room: Room) -> Result<(), Fault> {
         let mut open: Vec<u32> = Vec::new();
         let mut key = key;
         loop {
@@ -204,26 +199,32 @@ impl<'a> Reader<'a> {
                 (_, LENGTH) => drop(self.delimited()?),
                 (_, FIXED32) => drop(self.take(4)?),
                 (number, GROUP) if open.len() < room.left => open.push(number),
-                (_, GROUP) => return Err(Malformed::Depth { limit: room.limit }),
+                (_, GROUP) => return Err(Box::new(Malformed::Depth { limit: room.limit })),
                 (number, _) => match open.pop() {
                     Some(expected) if expected == number => {}
                     expected => {
-                        return Err(Malformed::Group {
+                        return Err(Box::new(Malformed::Group {
                             expected: expected.unwrap_or(0),
                             got: number,
-                        });
+                        }));
                     }
                 },
             }
             let Some(&expected) = open.last() else {
                 return Ok(());
             };
-            if self.at == self.end {
-                return Err(Malformed::Group { expected, got: 0 });
+            if self.at == self.wire.len() {
+                return Err(Box::new(Malformed::Group { expected, got: 0 }));
             }
             key = self.key()?;
         }
     }
+}
+
+#[cold]
+fn truncated(length: u64, left: usize) -> Fault {
+    let left = left as u64;
+    Box::new(Malformed::Truncated { length, left })
 }
 
 /// Levels that are left below a message.
@@ -236,7 +237,7 @@ pub(super) struct Room {
 /// Bytes that a number takes.
 #[inline]
 pub(super) fn varint_len(value: u64) -> usize {
-    // 7 bits a byte, one byte at least.
+    // 7 bits a byte, one byte at least: 9/64 is a little less than 1/7, enough of it for 64 bits.
     let bits = 64 - (value | 1).leading_zeros() as usize;
-    bits.div_ceil(7)
+    (bits * 9 + 64) / 64
 }

@@ -105,15 +105,26 @@ impl Tables<'_> {
         writeln!(text, "    name: {:?},", message.name())?;
         writeln!(text, "    full_name: {:?},", &full_name[1..])?;
         writeln!(text, "    doc: {doc:?},")?;
+        let mut by_number: Vec<usize> = (0..message.field.len()).collect();
+        by_number.sort_by_key(|&slot| message.field[slot].number());
         writeln!(text, "    fields: &[")?;
         for (slot, field) in (0..).zip(&message.field) {
             let doc = self.comment(&below(tag::MESSAGE_FIELD, slot));
-            writeln!(text, "        {},", field_entry(field, slot, doc)?)?;
+            let lower = message.field.iter();
+            let place = lower
+                .filter(|other| other.number() < field.number())
+                .count();
+            writeln!(text, "        {},", field_entry(field, slot, place, doc)?)?;
         }
         writeln!(text, "    ],")?;
-        let mut by_number: Vec<usize> = (0..message.field.len()).collect();
-        by_number.sort_by_key(|&slot| message.field[slot].number());
         writeln!(text, "    by_number: &{by_number:?},")?;
+        let mut low = [0; 32];
+        for (slot, field) in (1..).zip(&message.field) {
+            if let Some(entry) = low.get_mut(usize::try_from(field.number())?) {
+                *entry = slot;
+            }
+        }
+        writeln!(text, "    low: {low:?},")?;
         writeln!(text, "    oneofs: &[")?;
         for (index, oneof) in (0..).zip(&message.oneof_decl) {
             let members = message.field.iter().enumerate();
@@ -181,7 +192,12 @@ impl Tables<'_> {
     }
 }
 
-fn field_entry(field: &FieldDescriptorProto, slot: i32, doc: &str) -> Outcome<String> {
+fn field_entry(
+    field: &FieldDescriptorProto,
+    slot: i32,
+    place: usize,
+    doc: &str,
+) -> Outcome<String> {
     let kind = match field.r#type() {
         Type::Int32 => "Kind::Int32".to_string(),
         Type::Int64 => "Kind::Int64".to_string(),
@@ -210,7 +226,7 @@ fn field_entry(field: &FieldDescriptorProto, slot: i32, doc: &str) -> Outcome<St
         .into());
     }
     Ok(format!(
-        "FieldDescriptor {{ name: {:?}, number: {}, slot: {slot}, kind: {kind}, repeated: {}, packed: {}, oneof: {:?}, retired: {}, doc: {doc:?} }}",
+        "FieldDescriptor {{ name: {:?}, number: {}, slot: {slot}, place: {place}, kind: {kind}, repeated: {}, packed: {}, oneof: {:?}, retired: {}, doc: {doc:?} }}",
         field.name(),
         field.number(),
         field.label() == Label::Repeated,

@@ -8,7 +8,7 @@ use crate::message::frozen::FrozenMessage;
 use crate::message::payload::Payload;
 use crate::message::text::Text;
 use crate::message::value::Value;
-use crate::message::wire::{Malformed, Reader};
+use crate::message::wire::{Fault, Malformed, Reader};
 
 /// The items of a list so far.
 pub(super) enum Gather {
@@ -94,8 +94,22 @@ impl Gather {
         }
     }
 
+    pub(super) fn push_text(&mut self, text: Text) {
+        match self {
+            Gather::Texts(items) => items.push(text),
+            _ => unreachable!("text in a list of something else"),
+        }
+    }
+
+    pub(super) fn push_message(&mut self, message: Arc<FrozenMessage>) {
+        match self {
+            Gather::Messages(items) => items.push(message),
+            _ => unreachable!("a message in a list of something else"),
+        }
+    }
+
     /// Adds the numbers of a packed block.
-    pub(super) fn append_packed(&mut self, kind: Kind, block: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn append_packed(&mut self, kind: Kind, block: &[u8]) -> Result<(), Fault> {
         match self {
             Gather::Floats(items) => {
                 items.extend(fixed(block)?.iter().map(|x| f32::from_le_bytes(*x)))
@@ -141,7 +155,7 @@ impl Gather {
 }
 
 /// The list in a packed block that is all of it, in memory of its size.
-pub(super) fn unpack(kind: Kind, block: &[u8]) -> Result<Value, Malformed> {
+pub(super) fn unpack(kind: Kind, block: &[u8]) -> Result<Value, Fault> {
     Ok(match kind {
         Kind::Float => Value::Floats(
             fixed(block)?
@@ -165,10 +179,10 @@ pub(super) fn unpack(kind: Kind, block: &[u8]) -> Result<Value, Malformed> {
     })
 }
 
-fn varints<T>(block: &[u8], of: impl Fn(u64) -> T) -> Result<Arc<[T]>, Malformed> {
+fn varints<T>(block: &[u8], of: impl Fn(u64) -> T) -> Result<Arc<[T]>, Fault> {
     // A number ends with the first byte below 0x80.
     if block.last().is_some_and(|&byte| byte >= 0x80) {
-        return Err(Malformed::NumberEnds);
+        return Err(Box::new(Malformed::NumberEnds));
     }
     let count = block.iter().filter(|&&byte| byte < 0x80).count();
     let mut reader = Reader::new(block);
@@ -184,13 +198,13 @@ fn varints<T>(block: &[u8], of: impl Fn(u64) -> T) -> Result<Arc<[T]>, Malformed
 }
 
 /// The items of a block of fixed size.
-fn fixed<const N: usize>(block: &[u8]) -> Result<&[[u8; N]], Malformed> {
+fn fixed<const N: usize>(block: &[u8]) -> Result<&[[u8; N]], Fault> {
     let (items, rest) = block.as_chunks::<N>();
     if rest.is_empty() {
         return Ok(items);
     }
-    Err(Malformed::Packed {
+    Err(Box::new(Malformed::Packed {
         length: block.len() as u64,
         item: N as u64,
-    })
+    }))
 }

@@ -1,15 +1,16 @@
 //! A message whose end has not been reached.
 //!
 //! A singular message that comes a second time is opened again and then waits, open, until its parent ends: freezing it
-//! each time would copy its lists each time, and a file may repeat a field as often as it likes.
+//! each time would copy its lists each time, and a file may repeat a field as often as it likes. For the same reason a
+//! list that goes on after another field stays open until the end of its message.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::gather::{Gather, Spares};
-use crate::message::descriptor::{FieldDescriptor, MessageDescriptor};
-use crate::message::frozen::{FrozenMessage, Values};
+use crate::message::descriptor::{FieldDescriptor, MessageDescriptor, OneofDescriptor};
+use crate::message::frozen::{self, FrozenMessage, Values};
 use crate::message::value::Value;
 
 #[derive(Default)]
@@ -21,11 +22,17 @@ pub(super) struct Open {
     field: Option<&'static FieldDescriptor>,
     /// Whether it was closed before.
     again: bool,
-    /// Place, in the order of numbers, of the field that came last.
-    place: usize,
-    /// One bit for each slot with a value in `values`.
+    // Fields by their place in the order of numbers.
+    /// One bit for each field with a value in `values`, in that order.
     present: u32,
-    values: Vec<Value>,
+    values: Values,
+    /// Levels of the messages in it, or in it before.
+    below: u32,
+    /// Whether `below` may be too much, because a message left.
+    lower: bool,
+    /// The list that the last field belongs to.
+    list: Option<(u16, Gather)>,
+    /// Lists that went on after another field.
     lists: Vec<(u16, Gather)>,
     waiting: Vec<(u16, Box<Open>)>,
     pub(super) unknown: Vec<Bytes>,
@@ -37,11 +44,6 @@ impl Open {
         self.descriptor = Some(descriptor);
         self.end = end;
         self.again = false;
-        self.place = 0;
-        let slots = descriptor.fields.len();
-        if self.values.len() < slots {
-            self.values.resize(slots, Value::Absent);
-        }
     }
 
     pub(super) fn descriptor(&self) -> &'static MessageDescriptor {
@@ -58,83 +60,88 @@ impl Open {
             return;
         }
         parent.clear_other_members(field);
-        let bit = 1 << field.slot;
-        if parent.present & bit != 0 {
-            parent.present &= !bit;
-            if let Value::Message(message) =
-                std::mem::take(&mut parent.values[usize::from(field.slot)])
-            {
-                self.thaw(&message);
-            }
+        if let Some(Value::Message(message)) = parent.take(field.place) {
+            parent.lower = true;
+            self.below = message.height() as u32 - 1;
+            self.present = message.present();
+            self.values.extend(message.held().iter().cloned());
+            let unknown = message.unknown().into_iter().flat_map(|spans| spans.iter());
+            self.unknown.extend(unknown.cloned());
             self.again = true;
-        } else if let Some(index) = parent
-            .waiting
-            .iter()
-            .position(|(slot, _)| *slot == field.slot)
-        {
+        } else if let Some(index) = find(&parent.waiting, field.place) {
             let end = self.end;
             *self = *parent.waiting.swap_remove(index).1;
             self.end = end;
         }
     }
 
-    fn thaw(&mut self, message: &FrozenMessage) {
-        self.present = message.present();
-        for (slot, value) in message.values().enumerate() {
-            self.values[slot] = value.clone();
-        }
-        self.unknown.extend(
-            message
-                .unknown()
-                .into_iter()
-                .flat_map(|spans| spans.iter().cloned()),
-        );
-    }
-
-    /// The field of a number. Fields mostly come in the order of their numbers.
-    pub(super) fn find(&mut self, number: u32) -> Option<&'static FieldDescriptor> {
-        let descriptor = self.descriptor();
-        let fields: &'static [FieldDescriptor] = descriptor.fields;
-        let order = &descriptor.by_number[self.place.min(descriptor.by_number.len())..];
-        for (step, &slot) in order.iter().enumerate() {
-            let field = &fields[usize::from(slot)];
-            if field.number == number {
-                self.place += step;
-                return Some(field);
-            }
-            if field.number > number {
-                break;
-            }
-        }
-        let field = descriptor.field_by_number(number)?;
-        self.place = descriptor
-            .by_number
-            .iter()
-            .position(|&slot| slot == field.slot)?;
-        Some(field)
-    }
-
     pub(super) fn has(&self, field: &FieldDescriptor) -> bool {
-        self.present & (1 << field.slot) != 0
-            || self.lists.iter().any(|(slot, _)| *slot == field.slot)
+        self.present & (1 << field.place) != 0
+            || self
+                .list
+                .as_ref()
+                .is_some_and(|(place, _)| *place == field.place)
+            || find(&self.lists, field.place).is_some()
     }
 
     /// Sets a field.
-    pub(super) fn set(&mut self, field: &'static FieldDescriptor, value: Value) {
+    pub(super) fn set(
+        &mut self,
+        field: &'static FieldDescriptor,
+        value: Value,
+        spares: &mut Spares,
+    ) {
         self.clear_other_members(field);
-        self.present |= 1 << field.slot;
-        self.values[usize::from(field.slot)] = value;
+        self.end_list(spares);
+        self.put(field.place, value);
     }
 
+    fn put(&mut self, place: u16, value: Value) {
+        let bit = 1 << place;
+        if self.present < bit {
+            // Beyond what lies in place, room for a node's fields rather than one more.
+            if self.values.len() == self.values.inline_size() {
+                self.values.reserve_exact(3);
+            }
+            self.values.push(value);
+        } else {
+            let index = (self.present & (bit - 1)).count_ones() as usize;
+            if self.present & bit != 0 {
+                self.values[index] = value;
+            } else {
+                self.values.insert(index, value);
+            }
+        }
+        self.present |= bit;
+    }
+
+    fn take(&mut self, place: u16) -> Option<Value> {
+        let bit = 1 << place;
+        if self.present & bit == 0 {
+            return None;
+        }
+        self.present &= !bit;
+        let index = (self.present & (bit - 1)).count_ones() as usize;
+        Some(self.values.remove(index))
+    }
+
+    #[inline(always)]
     fn clear_other_members(&mut self, field: &'static FieldDescriptor) {
-        let Some(oneof) = field.oneof else {
-            return;
-        };
-        for &member in self.descriptor().oneofs[usize::from(oneof)].fields {
-            if member != field.slot {
-                self.present &= !(1 << member);
-                self.values[usize::from(member)] = Value::Absent;
-                self.waiting.retain(|(slot, _)| *slot != member);
+        if let Some(oneof) = field.oneof {
+            let others = self.present & !(1 << field.place);
+            if others != 0 || !self.waiting.is_empty() {
+                self.clear_members(&self.descriptor().oneofs[usize::from(oneof)], field);
+            }
+        }
+    }
+
+    fn clear_members(&mut self, oneof: &OneofDescriptor, except: &FieldDescriptor) {
+        for &slot in oneof.fields {
+            let place = self.descriptor().fields[usize::from(slot)].place;
+            if place != except.place {
+                self.take(place);
+                self.lower = true;
+                self.waiting.retain(|(waiting, _)| *waiting != place);
             }
         }
     }
@@ -145,25 +152,38 @@ impl Open {
         field: &'static FieldDescriptor,
         spares: &mut Spares,
     ) -> &mut Gather {
-        let held = self.lists.iter().rposition(|(slot, _)| *slot == field.slot);
-        let index = held.unwrap_or_else(|| {
-            let bit = 1 << field.slot;
-            let list = if self.present & bit == 0 {
-                spares.list(field.kind)
-            } else {
-                self.present &= !bit;
-                let value = std::mem::take(&mut self.values[usize::from(field.slot)]);
-                Gather::thaw(&value, field.kind, spares)
-            };
-            self.lists.push((field.slot, list));
-            self.lists.len() - 1
-        });
-        &mut self.lists[index].1
+        if self
+            .list
+            .as_ref()
+            .is_none_or(|(place, _)| *place != field.place)
+        {
+            if let Some(index) = find(&self.lists, field.place) {
+                return &mut self.lists[index].1;
+            }
+            if let Some(value) = self.take(field.place) {
+                self.lists
+                    .push((field.place, Gather::thaw(&value, field.kind, spares)));
+                let last = self.lists.len() - 1;
+                return &mut self.lists[last].1;
+            }
+            self.end_list(spares);
+        }
+        let list = self
+            .list
+            .get_or_insert_with(|| (field.place, spares.list(field.kind)));
+        &mut list.1
+    }
+
+    fn end_list(&mut self, spares: &mut Spares) {
+        if let Some((place, list)) = self.list.take() {
+            self.put(place, list.finish(spares));
+        }
     }
 
     /// Whether nothing has come.
     pub(super) fn is_empty(&self) -> bool {
         self.present == 0
+            && self.list.is_none()
             && self.lists.is_empty()
             && self.waiting.is_empty()
             && self.unknown.is_empty()
@@ -173,7 +193,8 @@ impl Open {
     pub(super) fn memory(&self) -> usize {
         /// Two counts beside what is shared, and the reference to it.
         const SHARED: usize = 2 * size_of::<usize>() + size_of::<Arc<FrozenMessage>>();
-        let values = self.present.count_ones() as usize + self.lists.len() + self.waiting.len();
+        let lists = self.lists.len() + usize::from(self.list.is_some());
+        let values = self.values.len() + lists + self.waiting.len();
         let spilled = if values > Values::new().inline_size() {
             values * size_of::<Value>()
         } else {
@@ -189,14 +210,15 @@ impl Open {
         };
         if self.again {
             let waiting = Box::new(std::mem::take(self));
-            parent.waiting.push((field.slot, waiting));
+            parent.waiting.push((field.place, waiting));
             return;
         }
-        let message = Value::Message(self.finish_shared(spares));
+        let message = self.finish_shared(spares);
+        parent.below = parent.below.max(message.height() as u32);
         if field.repeated {
-            parent.list(field, spares).push(message);
+            parent.list(field, spares).push_message(message);
         } else {
-            parent.set(field, message);
+            parent.set(field, Value::Message(message), spares);
         }
     }
 
@@ -208,26 +230,29 @@ impl Open {
     }
 
     /// The message. Nothing is left here but room.
+    #[inline]
     pub(super) fn finish(&mut self, spares: &mut Spares) -> FrozenMessage {
+        self.end_list(spares);
         // As deep as messages were opened, which has a limit.
-        while let Some((slot, mut waiting)) = self.waiting.pop() {
-            self.present |= 1 << slot;
-            self.values[usize::from(slot)] = Value::Message(waiting.finish_shared(spares));
+        while let Some((place, mut waiting)) = self.waiting.pop() {
+            let message = waiting.finish_shared(spares);
+            self.below = self.below.max(message.height() as u32);
+            self.put(place, Value::Message(message));
         }
-        for (slot, list) in self.lists.drain(..) {
-            self.present |= 1 << slot;
-            self.values[usize::from(slot)] = list.finish(spares);
+        while let Some((place, list)) = self.lists.pop() {
+            self.put(place, list.finish(spares));
         }
         let present = std::mem::take(&mut self.present);
-        let mut values = Values::with_capacity(present.count_ones() as usize);
-        let mut slots = present;
-        while slots != 0 {
-            values.push(std::mem::take(
-                &mut self.values[slots.trailing_zeros() as usize],
-            ));
-            slots &= slots - 1;
+        let values = std::mem::take(&mut self.values);
+        let mut below = std::mem::take(&mut self.below);
+        if std::mem::take(&mut self.lower) {
+            below = frozen::below(&values);
         }
         let unknown = (!self.unknown.is_empty()).then(|| self.unknown.drain(..).collect());
-        FrozenMessage::from_parts(self.descriptor(), present, values, unknown)
+        FrozenMessage::from_parts(self.descriptor(), present, values, below, unknown)
     }
+}
+
+fn find<T>(list: &[(u16, T)], place: u16) -> Option<usize> {
+    list.iter().position(|(held, _)| *held == place)
 }
