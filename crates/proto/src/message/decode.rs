@@ -135,9 +135,12 @@ struct Decoder<'a> {
     left: u64,
     /// The innermost open message.
     open: Box<Open>,
+    // Boxes change places, what is in them does not move.
     /// Those around it, the outermost first.
+    #[allow(clippy::vec_box)]
     outer: Vec<Box<Open>>,
     /// Closed ones, whose room the next ones use.
+    #[allow(clippy::vec_box)]
     spare: Vec<Box<Open>>,
     spares: Spares,
     texts: Copier,
