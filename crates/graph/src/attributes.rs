@@ -4,7 +4,7 @@
 //! So the builder of a kernel reads through [`Attributes`], and what is left unread when it is done is an error.
 
 use refeed_proto::{
-    AttributeProto, GraphProto, NodeProto, TensorProto, attribute_proto::AttributeType,
+    AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto, attribute_proto::AttributeType,
 };
 use std::cell::Cell;
 use thiserror::Error;
@@ -200,6 +200,13 @@ impl<'a> Attributes<'a> {
         Ok(self
             .typed(name, AttributeType::Tensor, "TENSOR")?
             .and_then(|a| a.t.as_deref()))
+    }
+
+    /// A TYPE_PROTO attribute.
+    pub fn type_proto(&self, name: &str) -> Result<Option<&'a TypeProto>, AttributeError> {
+        Ok(self
+            .typed(name, AttributeType::TypeProto, "TYPE_PROTO")?
+            .and_then(|a| a.tp.as_deref()))
     }
 
     /// A GRAPH attribute that must be there.

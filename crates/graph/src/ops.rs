@@ -8,12 +8,14 @@ mod bitwise;
 pub mod cast;
 mod concat;
 pub mod constant;
+mod control_flow;
 mod conv;
 mod einsum;
 mod elementwise;
 mod gather;
 mod gemm;
 mod image;
+mod join;
 pub mod layout;
 mod linear_attention;
 mod logic;
@@ -22,6 +24,7 @@ mod matmul;
 mod ml;
 pub mod movement;
 mod norm;
+mod optional;
 mod pooling;
 mod quantization;
 mod random;
@@ -31,6 +34,7 @@ mod resize;
 mod rotary;
 mod rules;
 mod selection;
+mod sequence;
 mod signal;
 mod string;
 mod training;
@@ -49,6 +53,7 @@ const FAMILIES: &[&[OpSchema]] = &[
     cast::SCHEMAS,
     concat::SCHEMAS,
     constant::SCHEMAS,
+    control_flow::SCHEMAS,
     conv::SCHEMAS,
     einsum::SCHEMAS,
     elementwise::SCHEMAS,
@@ -63,6 +68,7 @@ const FAMILIES: &[&[OpSchema]] = &[
     ml::SCHEMAS,
     movement::SCHEMAS,
     norm::SCHEMAS,
+    optional::SCHEMAS,
     pooling::SCHEMAS,
     quantization::SCHEMAS,
     random::SCHEMAS,
@@ -71,6 +77,7 @@ const FAMILIES: &[&[OpSchema]] = &[
     resize::SCHEMAS,
     rotary::SCHEMAS,
     selection::SCHEMAS,
+    sequence::SCHEMAS,
     signal::SCHEMAS,
     string::SCHEMAS,
     training::SCHEMAS,

@@ -1,0 +1,413 @@
+//! Operators that hold graphs: `If`, `Loop`, `Scan` and `SequenceMap`.
+
+use super::join::{join, shapeless};
+use super::layout::{axes_of, axis_of};
+use super::rules::{merge, refused};
+use super::{MANY, ONE, op};
+use crate::attributes::AttributeError;
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use crate::types::{Dim, TensorType, ValueType};
+use refeed_proto::{GraphProto, TensorProto};
+use refeed_values::DType;
+
+/// How often the body of a loop is walked before the shapes of its states are given up.
+const WALKS: usize = 3;
+
+/// Enters a graph and checks the number of its outputs.
+fn enter(
+    cx: &mut Inference<'_>,
+    attribute: &'static str,
+    inputs: &[ValueType],
+    outputs: usize,
+) -> Result<Option<Vec<ValueType>>, InferError> {
+    match cx.infer_graph(attribute, inputs)? {
+        Some(types) if types.len() != outputs => Err(InferError::Graph {
+            attribute,
+            what: "outputs",
+            expected: outputs.to_string(),
+            got: types.len(),
+        }),
+        types => Ok(types),
+    }
+}
+
+/// What both branches give.
+fn conditional(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let count = cx.output_count();
+    let then_types = enter(cx, "then_branch", &[], count)?;
+    let else_types = enter(cx, "else_branch", &[], count)?;
+    let (Some(then_types), Some(else_types)) = (then_types, else_types) else {
+        return Ok(());
+    };
+    for (index, (a, b)) in then_types.iter().zip(&else_types).enumerate() {
+        let Some(ty) = join(a, b) else {
+            return refused(format!(
+                "output {index} is {a} in then_branch and {b} in else_branch"
+            ));
+        };
+        cx.set_type(index, ty);
+    }
+    Ok(())
+}
+
+/// Walks the body of a loop until the types of its states stay the same from one iteration to the next: what differs is
+/// unknown. Gives the states' types inside and what the body gives at last.
+fn settle(
+    cx: &mut Inference<'_>,
+    fixed: &[ValueType],
+    first: &[ValueType],
+    outputs: usize,
+) -> Result<Option<(Vec<ValueType>, Vec<ValueType>)>, InferError> {
+    let mut states = first.to_vec();
+    for walk in 0..=WALKS {
+        let inputs = [fixed, &states].concat();
+        let Some(given) = enter(cx, "body", &inputs, outputs)? else {
+            return Ok(None);
+        };
+        let mut same = true;
+        // The condition stands before the states.
+        for (index, (state, next)) in states.iter_mut().zip(&given[1..]).enumerate() {
+            let Some(joined) = join(state, next) else {
+                return refused(format!(
+                    "state {index} of the loop is {state} before an iteration and {next} after it"
+                ));
+            };
+            same &= joined == *state;
+            *state = if walk + 1 < WALKS {
+                joined
+            } else {
+                shapeless(&joined)
+            };
+        }
+        if same {
+            return Ok(Some((states, given)));
+        }
+    }
+    Ok(Some((states, vec![ValueType::Unset; outputs])))
+}
+
+/// Whether a tensor is one true value.
+fn is_true(tensor: &TensorProto) -> bool {
+    let one = tensor.dims.iter().all(|&dim| dim == 1);
+    let held = match &tensor.raw_data {
+        Some(raw) => raw[..] == [1],
+        None => tensor.int32_data == [1],
+    };
+    one && held && tensor.data_type == Some(DType::Bool.to_onnx())
+}
+
+/// Whether a loop goes on after each iteration: its body hands a true condition on as it is, or gives a true one.
+fn goes_on(body: &GraphProto) -> bool {
+    let (Some(condition), Some(given)) = (body.input.get(1), body.output.first()) else {
+        return false;
+    };
+    let mut name = given.name();
+    for node in body.node.iter().rev() {
+        if node.output.iter().all(|output| output != name) {
+            continue;
+        }
+        match (node.op_type(), &node.input[..], &node.attribute[..]) {
+            ("Identity", [input], []) => name = input,
+            ("Constant", [], [value]) => return value.t.as_deref().is_some_and(is_true),
+            _ => return false,
+        }
+    }
+    let held = body.initializer.iter().find(|held| held.name() == name);
+    name == condition.name() || held.is_some_and(is_true)
+}
+
+/// How often a loop runs, when nothing ends it before that.
+fn trip_count(cx: &Inference<'_>) -> Result<Dim, InferError> {
+    let begins = cx.constant(1).and_then(|condition| condition.as_bytes());
+    let ends = cx.has(1)
+        && !(begins == Some(&[1]) && goes_on(cx.attributes.required_graph("body")?));
+    if ends {
+        return Ok(Dim::Unknown);
+    }
+    let trips = cx.value(0);
+    let trips = trips.as_ref().and_then(|value| value.single());
+    Ok(match trips.map(|trips| (trips, trips.constant())) {
+        None => Dim::Unknown,
+        // A negative count is as good as 0.
+        Some((_, Some(count))) => Dim::Known(usize::try_from(count).unwrap_or(0)),
+        Some((trips, None)) => Dim::from_expr(trips),
+    })
+}
+
+/// Trip count and condition, then the states. The outputs are the last states, and what each iteration gives besides.
+fn repeat(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let states = cx.input_count().saturating_sub(2);
+    let Some(scans) = cx.output_count().checked_sub(states) else {
+        return refused(format!(
+            "expected an output for each of {states} states, got {}",
+            cx.output_count()
+        ));
+    };
+    let fixed = [
+        TensorType::of(DType::Int64).into(),
+        TensorType::of(DType::Bool).into(),
+    ];
+    let first: Vec<ValueType> = (2..states + 2)
+        .map(|index| cx.input_type(index).cloned().unwrap_or_default())
+        .collect();
+    let trips = trip_count(cx)?;
+    let Some((held, given)) = settle(cx, &fixed, &first, 1 + states + scans)? else {
+        for (index, state) in first.iter().enumerate() {
+            cx.set_type(index, shapeless(state));
+        }
+        return Ok(());
+    };
+    let runs = trips.known().is_some_and(|trips| trips > 0);
+    for (index, state) in held.into_iter().enumerate() {
+        // Of a loop that runs for sure, the last state is one that the body gave.
+        let last = &given[1 + index];
+        let ty = match join(last, &shapeless(&state)) {
+            Some(_) if runs && *last != ValueType::Unset => last.clone(),
+            _ => state,
+        };
+        cx.set_type(index, ty);
+    }
+    for (index, element) in given[1 + states..].iter().enumerate() {
+        stack(cx, states + index, element, 0, &trips)?;
+    }
+    Ok(())
+}
+
+/// Sets an output to tensors of an element's type, one beside the other along a new axis.
+fn stack(
+    cx: &mut Inference<'_>,
+    output: usize,
+    element: &ValueType,
+    axis: i64,
+    count: &Dim,
+) -> Result<(), InferError> {
+    let (dtype, shape) = match element {
+        ValueType::Tensor(tensor) => (tensor.dtype, tensor.shape.clone()),
+        ValueType::Unset => (None, None),
+        other => {
+            return refused(format!(
+                "output {output}: expected a tensor of each iteration, got {other}"
+            ));
+        }
+    };
+    let shape = match shape {
+        None => None,
+        Some(mut shape) => {
+            let axis = axis_of(axis, shape.len() + 1)?;
+            shape.insert(axis, count.clone());
+            Some(shape)
+        }
+    };
+    cx.set(output, dtype, shape);
+    Ok(())
+}
+
+/// Numbers of states and of scanned inputs, of all inputs after the first `skipped`.
+fn scanned(cx: &Inference<'_>, skipped: usize) -> Result<(usize, usize, usize), InferError> {
+    let number = cx.attributes.required_int("num_scan_inputs")?;
+    let all = cx.input_count().saturating_sub(skipped);
+    let scans = usize::try_from(number).ok().filter(|&n| 0 < n && n <= all);
+    let Some(scans) = scans else {
+        return Err(AttributeError::Value {
+            name: "num_scan_inputs",
+            expected: "at least 1, and at most the number of inputs",
+            got: number.to_string(),
+        }
+        .into());
+    };
+    let states = all - scans;
+    let Some(outputs) = cx.output_count().checked_sub(states) else {
+        return refused(format!(
+            "expected an output for each of {states} states, got {}",
+            cx.output_count()
+        ));
+    };
+    Ok((states, scans, outputs))
+}
+
+/// Axes of one list attribute, 0 where there is none.
+fn scan_axes(cx: &Inference<'_>, name: &'static str, count: usize) -> Result<Vec<i64>, InferError> {
+    match cx.attributes.ints(name)? {
+        None => Ok(vec![0; count]),
+        Some(axes) if axes.len() == count => Ok(axes.to_vec()),
+        Some(axes) => Err(AttributeError::Value {
+            name,
+            expected: "one axis for each scanned input or output",
+            got: format!("{axes:?}"),
+        }
+        .into()),
+    }
+}
+
+/// A state before the loop and after it, which have one shape.
+fn lasting(state: &ValueType, last: &ValueType, index: usize) -> Result<ValueType, InferError> {
+    let what = format!("an extent of state {index}");
+    Ok(match (state, last) {
+        (ValueType::Tensor(a), ValueType::Tensor(b)) => {
+            let shape = match (&a.shape, &b.shape) {
+                (Some(a), Some(b)) if a.len() == b.len() => {
+                    let dims = a.iter().zip(b).map(|(a, b)| merge(a, b, &what));
+                    Some(dims.collect::<Result<_, _>>()?)
+                }
+                (Some(a), Some(b)) => {
+                    return refused(format!(
+                        "state {index} has {} axes before an iteration and {} after it",
+                        a.len(),
+                        b.len()
+                    ));
+                }
+                (a, b) => a.clone().or(b.clone()),
+            };
+            let dtype = a.dtype.or(b.dtype);
+            TensorType { dtype, shape }.into()
+        }
+        (ValueType::Unset, other) | (other, _) => other.clone(),
+    })
+}
+
+/// A type without some of its axes, and the extents of those.
+fn without(
+    ty: Option<&ValueType>,
+    axes: &[i64],
+) -> Result<(ValueType, Option<Vec<Dim>>), InferError> {
+    let Some(ValueType::Tensor(tensor)) = ty else {
+        return Ok((ty.cloned().unwrap_or_default(), None));
+    };
+    let Some(shape) = &tensor.shape else {
+        return Ok((tensor.clone().into(), None));
+    };
+    let axes = axes_of(axes, shape.len())?;
+    let taken = axes.iter().map(|&axis| shape[axis].clone()).collect();
+    let kept = shape
+        .iter()
+        .enumerate()
+        .filter(|(axis, _)| !axes.contains(axis));
+    let shape = Some(kept.map(|(_, dim)| dim.clone()).collect());
+    let dtype = tensor.dtype;
+    Ok((TensorType { dtype, shape }.into(), Some(taken)))
+}
+
+/// States, then tensors that are gone through along an axis. The outputs are the last states, and what each iteration
+/// gives besides, side by side.
+fn scan(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    if cx.opset < 9 {
+        return scan_batches(cx);
+    }
+    let (states, scans, outputs) = scanned(cx, 0)?;
+    let input_axes = scan_axes(cx, "scan_input_axes", scans)?;
+    let output_axes = scan_axes(cx, "scan_output_axes", outputs)?;
+    let mut inputs: Vec<ValueType> = (0..states)
+        .map(|index| cx.input_type(index).cloned().unwrap_or_default())
+        .collect();
+    let mut length = Dim::Unknown;
+    for (place, &axis) in input_axes.iter().enumerate() {
+        let (element, taken) = without(cx.input_type(states + place), &[axis])?;
+        if let Some(taken) = taken {
+            length = merge(&length, &taken[0], "the extent of the scanned axis")?;
+        }
+        inputs.push(element);
+    }
+    let Some(given) = enter(cx, "body", &inputs, states + outputs)? else {
+        for (index, state) in inputs[..states].iter().enumerate() {
+            cx.set_type(index, state.clone());
+        }
+        return Ok(());
+    };
+    for (index, (state, last)) in inputs[..states].iter().zip(&given).enumerate() {
+        let ty = lasting(state, last, index)?;
+        cx.set_type(index, ty);
+    }
+    for (place, &axis) in output_axes.iter().enumerate() {
+        stack(cx, states + place, &given[states + place], axis, &length)?;
+    }
+    Ok(())
+}
+
+/// The first version: input 0 has the lengths, all others begin with a batch axis, and the scanned ones with the axis
+/// of the sequence after it.
+fn scan_batches(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let (states, scans, outputs) = scanned(cx, 1)?;
+    let (mut batch, mut length) = (Dim::Unknown, Dim::Unknown);
+    let mut inputs = Vec::with_capacity(states + scans);
+    for place in 0..states + scans {
+        let axes: &[i64] = if place < states { &[0] } else { &[0, 1] };
+        let (element, taken) = without(cx.input_type(1 + place), axes)?;
+        if let Some(taken) = taken {
+            batch = merge(&batch, &taken[0], "the batch size")?;
+            if let Some(own) = taken.get(1) {
+                length = merge(&length, own, "the extent of the scanned axis")?;
+            }
+        }
+        inputs.push(element);
+    }
+    let Some(given) = enter(cx, "body", &inputs, states + outputs)? else {
+        return Ok(());
+    };
+    for (index, last) in given.iter().enumerate() {
+        let mut ty = match inputs[..states].get(index) {
+            Some(state) => lasting(state, last, index)?,
+            None => last.clone(),
+        };
+        if let ValueType::Tensor(TensorType {
+            shape: Some(shape), ..
+        }) = &mut ty
+        {
+            if index >= states {
+                shape.insert(0, length.clone());
+            }
+            shape.insert(0, batch.clone());
+        }
+        cx.set_type(index, ty);
+    }
+    Ok(())
+}
+
+/// A graph for each element of a sequence, and of others of the same length; tensors go to each.
+fn sequence_map(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.sequence_element(0)?;
+    let element = |ty: Option<&ValueType>| match ty {
+        Some(ValueType::Sequence(element)) => (**element).clone(),
+        Some(other) => other.clone(),
+        None => ValueType::Unset,
+    };
+    let inputs: Vec<ValueType> = (0..cx.input_count())
+        .map(|index| element(cx.input_type(index)))
+        .collect();
+    let count = cx.output_count();
+    let given = enter(cx, "body", &inputs, count)?;
+    for index in 0..count {
+        let element = given
+            .as_ref()
+            .map_or(ValueType::Unset, |given| given[index].clone());
+        cx.set_type(index, ValueType::sequence_of(element));
+    }
+    Ok(())
+}
+
+const SINCE: &[i64] = &[1, 11, 13, 16, 19, 21, 23, 24, 25];
+
+pub(super) const SCHEMAS: &[OpSchema] = &[
+    op("If", SINCE, ONE, conditional)
+        .outputs(MANY)
+        .attributes(&[
+            Attr::graph("else_branch").required(),
+            Attr::graph("then_branch").required(),
+        ]),
+    op("Loop", SINCE, Arity::at_least(2), repeat)
+        .outputs(MANY)
+        .attributes(&[Attr::graph("body").required()]),
+    op("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], MANY, scan)
+        .outputs(MANY)
+        .attributes(&[
+            Attr::graph("body").required(),
+            Attr::ints("directions"),
+            Attr::int("num_scan_inputs").required(),
+            Attr::ints("scan_input_axes"),
+            Attr::ints("scan_input_directions"),
+            Attr::ints("scan_output_axes"),
+            Attr::ints("scan_output_directions"),
+        ]),
+    op("SequenceMap", &[17], MANY, sequence_map)
+        .outputs(MANY)
+        .attributes(&[Attr::graph("body").required()]),
+];
