@@ -50,14 +50,32 @@ fn conditional(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// The type of a state in all iterations, from that before one and that after it. A value where an optional one is
+/// taken counts as one.
+fn next_state(state: &ValueType, next: &ValueType) -> Option<ValueType> {
+    match (state, next) {
+        (ValueType::Optional(_), ValueType::Optional(_)) => join(state, next),
+        (ValueType::Optional(held), next) => join(held, next).map(ValueType::optional_of),
+        _ => join(state, next),
+    }
+}
+
+/// Types of a loop whose body was walked.
+struct Settled {
+    /// Of the states, before and after any iteration.
+    states: Vec<ValueType>,
+    /// Of all that the body gives, the condition first.
+    given: Vec<ValueType>,
+}
+
 /// Walks the body of a loop until the types of its states stay the same from one iteration to the next: what differs is
-/// unknown. Gives the states' types inside and what the body gives at last.
+/// unknown.
 fn settle(
     cx: &mut Inference<'_>,
     fixed: &[ValueType],
     first: &[ValueType],
     outputs: usize,
-) -> Result<Option<(Vec<ValueType>, Vec<ValueType>)>, InferError> {
+) -> Result<Option<Settled>, InferError> {
     let mut states = first.to_vec();
     for walk in 0..=WALKS {
         let inputs = [fixed, &states].concat();
@@ -67,7 +85,7 @@ fn settle(
         let mut same = true;
         // The condition stands before the states.
         for (index, (state, next)) in states.iter_mut().zip(&given[1..]).enumerate() {
-            let Some(joined) = join(state, next) else {
+            let Some(joined) = next_state(state, next) else {
                 return refused(format!(
                     "state {index} of the loop is {state} before an iteration and {next} after it"
                 ));
@@ -80,10 +98,11 @@ fn settle(
             };
         }
         if same {
-            return Ok(Some((states, given)));
+            return Ok(Some(Settled { states, given }));
         }
     }
-    Ok(Some((states, vec![ValueType::Unset; outputs])))
+    let given = vec![ValueType::Unset; outputs];
+    Ok(Some(Settled { states, given }))
 }
 
 /// Whether a tensor is one true value.
@@ -119,8 +138,8 @@ fn goes_on(body: &GraphProto) -> bool {
 /// How often a loop runs, when nothing ends it before that.
 fn trip_count(cx: &Inference<'_>) -> Result<Dim, InferError> {
     let begins = cx.constant(1).and_then(|condition| condition.as_bytes());
-    let ends = cx.has(1)
-        && !(begins == Some(&[1]) && goes_on(cx.attributes.required_graph("body")?));
+    let ends =
+        cx.has(1) && !(begins == Some(&[1]) && goes_on(cx.attributes.required_graph("body")?));
     if ends {
         return Ok(Dim::Unknown);
     }
@@ -151,19 +170,28 @@ fn repeat(cx: &mut Inference<'_>) -> Result<(), InferError> {
         .map(|index| cx.input_type(index).cloned().unwrap_or_default())
         .collect();
     let trips = trip_count(cx)?;
-    let Some((held, given)) = settle(cx, &fixed, &first, 1 + states + scans)? else {
+    let Some(settled) = settle(cx, &fixed, &first, 1 + states + scans)? else {
         for (index, state) in first.iter().enumerate() {
             cx.set_type(index, shapeless(state));
         }
         return Ok(());
     };
     let runs = trips.known().is_some_and(|trips| trips > 0);
+    let Settled {
+        states: held,
+        given,
+    } = settled;
     for (index, state) in held.into_iter().enumerate() {
-        // Of a loop that runs for sure, the last state is one that the body gave.
         let last = &given[1 + index];
-        let ty = match join(last, &shapeless(&state)) {
-            Some(_) if runs && *last != ValueType::Unset => last.clone(),
-            _ => state,
+        // Of a loop that runs for sure, the last state is one that the body gave. One that begins as an optional value
+        // and comes out of the body as a plain one is no output of a type otherwise.
+        let plain = matches!(state, ValueType::Optional(_))
+            && !matches!(last, ValueType::Optional(_) | ValueType::Unset);
+        let known = *last != ValueType::Unset;
+        let ty = if plain || (runs && known) {
+            last.clone()
+        } else {
+            state
         };
         cx.set_type(index, ty);
     }
