@@ -10,6 +10,7 @@ pub mod bind;
 pub mod bindings;
 pub mod builder;
 mod error;
+pub mod files;
 pub mod functions;
 pub mod load;
 mod model;

@@ -35,6 +35,8 @@ pub use error::{LoadError, LocationFault, shown};
 pub use external::ExternalData;
 pub use payload::tensor_bytes;
 
+pub(crate) use contained::parts as location_parts;
+
 /// How files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -119,8 +121,7 @@ pub struct LoadedProto {
 /// [`LoadError::Open`], [`LoadError::NotRegular`], [`LoadError::TooLarge`], [`LoadError::Read`] for the file;
 /// [`LoadError::Structure`], [`LoadError::Decode`] and [`LoadError::NoGraph`] when it is no model.
 pub fn read_model_file(path: &Path, options: &LoadOptions) -> Result<LoadedProto, LoadError> {
-    let name = path.to_string_lossy();
-    let wire = file::read_whole(file::open_regular(path, &name)?, &name, options)?;
+    let wire = read_file(path, options)?;
     let base = match &options.external_base {
         Some(folder) => folder.clone(),
         None => path.parent().unwrap_or(Path::new("")).to_path_buf(),
@@ -129,6 +130,12 @@ pub fn read_model_file(path: &Path, options: &LoadOptions) -> Result<LoadedProto
         model: decode(wire, options)?,
         external: ExternalData::in_folder(&base, options)?,
     })
+}
+
+/// The content of a regular file.
+pub(crate) fn read_file(path: &Path, options: &LoadOptions) -> Result<Bytes, LoadError> {
+    let name = path.to_string_lossy();
+    file::read_whole(file::open_regular(path, &name)?, &name, options)
 }
 
 /// Decodes a model from bytes, whose memory the payloads share. External tensors are refused unless

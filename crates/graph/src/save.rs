@@ -6,6 +6,12 @@
 //! old file or the new one, whole. The data file is renamed before the model file; over an older pair of the same names
 //! there is a moment at which the old model stands beside the new data.
 
+mod data_file;
+mod new_file;
+
+pub(crate) use data_file::DataFile;
+pub(crate) use new_file::NewFile;
+
 use crate::error::ModelError;
 use crate::load::{ExternalData, tensor_bytes};
 use crate::model::Model;
@@ -16,18 +22,13 @@ use refeed_proto::{
     Bytes, EncodedValueProto, GraphProto, Message, ModelProto, NodeProto, StringStringEntryProto,
     TensorProto,
 };
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
+use std::path::Path;
 
 /// The largest protobuf message that readers accept.
 const MESSAGE_LIMIT: usize = i32::MAX as usize;
 /// Tensors below this size stay inline when a model is split because of its own size.
 const INLINE: usize = 1024;
-/// Tensors of at least this many bytes start on a page.
-const PAGED: usize = 64 * 1024;
 
 impl Model {
     /// The model as bytes.
@@ -76,7 +77,7 @@ impl Model {
         let location = format!("{name}.data");
         let data_path = path.with_file_name(&location);
         let mut proto = self.proto().clone();
-        let mut data = DataFile::create(&data_path, location, self.external())?;
+        let mut data = DataFile::create(&data_path, location)?;
         let mut result = Ok(());
         visit_tensors(&mut proto, &mut |tensor| {
             let large = split
@@ -85,7 +86,7 @@ impl Model {
                     .as_ref()
                     .is_some_and(|raw| raw.len() >= INLINE);
             if result.is_ok() && (tensor.is_external() || large) {
-                result = data.move_out(tensor);
+                result = move_out(tensor, self.external(), &mut data);
             }
         });
         result?;
@@ -111,7 +112,7 @@ impl Model {
                 fault,
             });
         }
-        data.file.finish()?;
+        data.finish()?;
         write_whole(path, &proto.encode_to_vec())
     }
 }
@@ -245,178 +246,30 @@ fn visit_encoded(value: &mut EncodedValueProto, visit: &mut dyn FnMut(&mut Tenso
     }
 }
 
-/// The file that tensors are moved to.
-struct DataFile<'a> {
-    file: NewFile,
-    location: String,
-    external: &'a ExternalData,
-    end: u64,
-    /// Offsets of payloads by address and length; tensors that share bytes share them afterwards. The payloads are
-    /// kept, so that an address stays that of one payload.
-    written: HashMap<(usize, usize), (u64, Bytes)>,
-}
-
-impl<'a> DataFile<'a> {
-    fn create(
-        path: &Path,
-        location: String,
-        external: &'a ExternalData,
-    ) -> Result<DataFile<'a>, ModelError> {
-        Ok(DataFile {
-            file: NewFile::create(path)?,
-            location,
-            external,
-            end: 0,
-            written: HashMap::new(),
-        })
-    }
-
-    /// Writes a tensor's elements and leaves a reference to them in its place.
-    fn move_out(&mut self, tensor: &mut TensorProto) -> Result<(), ModelError> {
-        let bytes = tensor_bytes(tensor, self.external)?;
-        let length = bytes.len();
-        let key = (bytes.as_ptr().addr(), length);
-        let offset = match self.written.get(&key) {
-            Some((offset, _)) => *offset,
-            None => {
-                let align = if length >= PAGED { 4096 } else { 64 };
-                let offset = self.end.next_multiple_of(align);
-                let gap = (offset - self.end) as usize;
-                self.file.write(&vec![0; gap])?;
-                self.file.write(&bytes)?;
-                self.end = offset + length as u64;
-                self.written.insert(key, (offset, bytes));
-                offset
-            }
-        };
-        let entry = |key: &str, value: String| StringStringEntryProto {
+/// Writes a tensor's elements and leaves a reference to them in its place.
+fn move_out(
+    tensor: &mut TensorProto,
+    external: &ExternalData,
+    data: &mut DataFile,
+) -> Result<(), ModelError> {
+    let bytes = tensor_bytes(tensor, external)?;
+    let entries = data.place(bytes)?;
+    tensor.raw_data = None;
+    tensor.data_location = Some(DataLocation::External as i32);
+    tensor.external_data = entries
+        .into_iter()
+        .map(|(key, value)| StringStringEntryProto {
             key: Some(key.to_string()),
             value: Some(value),
-        };
-        tensor.raw_data = None;
-        tensor.data_location = Some(DataLocation::External as i32);
-        tensor.external_data = vec![
-            entry("location", self.location.clone()),
-            entry("offset", offset.to_string()),
-            entry("length", length.to_string()),
-        ];
-        Ok(())
-    }
+        })
+        .collect();
+    Ok(())
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
     let mut file = NewFile::create(path)?;
-    file.write(bytes)?;
+    file.put(bytes)?;
     file.finish()
-}
-
-/// A file under a temporary name, which takes its own name when it is complete and is removed when it is not.
-struct NewFile {
-    path: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<File>>,
-}
-
-impl NewFile {
-    fn create(path: &Path) -> Result<NewFile, ModelError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let failed = |action, source| ModelError::Write {
-            path: path.to_string_lossy().into_owned(),
-            action,
-            source,
-        };
-        if name.is_empty() {
-            return Err(failed(
-                "naming the file",
-                io::Error::from(io::ErrorKind::InvalidInput),
-            ));
-        }
-        // Renaming over a device, pipe or folder would replace it; a link is replaced, not followed.
-        if let Ok(held) = fs::symlink_metadata(path)
-            && !held.is_file()
-            && !held.is_symlink()
-        {
-            let text =
-                "expected a new name or a regular file to replace, found something else there";
-            return Err(failed(
-                "replacing it",
-                io::Error::new(io::ErrorKind::InvalidInput, text),
-            ));
-        }
-        // A name that exists belongs to somebody else, perhaps to an earlier process of the same number.
-        for _ in 0..100 {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let temporary =
-                path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
-            match OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&temporary)
-            {
-                Ok(file) => {
-                    let file = Some(BufWriter::with_capacity(1 << 20, file));
-                    return Ok(NewFile {
-                        path: path.to_path_buf(),
-                        temporary,
-                        file,
-                    });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed("creating a temporary file beside it", error)),
-            }
-        }
-        Err(failed(
-            "creating a temporary file beside it",
-            io::Error::from(io::ErrorKind::AlreadyExists),
-        ))
-    }
-
-    fn failed(&self, action: &'static str, source: io::Error) -> ModelError {
-        ModelError::Write {
-            path: self.path.to_string_lossy().into_owned(),
-            action,
-            source,
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        let Some(file) = &mut self.file else {
-            return Ok(());
-        };
-        let done = file.write_all(bytes);
-        done.map_err(|error| self.failed("writing", error))
-    }
-
-    /// Flushes to the disk, renames, and makes the new name durable.
-    fn finish(&mut self) -> Result<(), ModelError> {
-        let Some(file) = self.file.take() else {
-            return Ok(());
-        };
-        let result = file
-            .into_inner()
-            .map_err(|error| error.into_error())
-            .and_then(|file| file.sync_all())
-            .and_then(|()| fs::rename(&self.temporary, &self.path));
-        if let Err(error) = result {
-            let _ = fs::remove_file(&self.temporary);
-            return Err(self.failed("writing", error));
-        }
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| self.failed("flushing its folder", error))
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            let _ = fs::remove_file(&self.temporary);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -173,3 +173,58 @@ fn nesting_has_a_limit() {
     assert!(outer.set(lock, ty, Value::Message(frozen)).is_err());
     assert!(!outer.has(lock, ty));
 }
+
+#[test]
+fn rewriting_shares_what_does_not_change() {
+    let lock = &mut *lock();
+    let (nodes, op_type, attributes, graph_of) = (
+        slot(&GRAPH_PROTO, "node"),
+        slot(&NODE_PROTO, "op_type"),
+        slot(&NODE_PROTO, "attribute"),
+        slot(&ATTRIBUTE_PROTO, "g"),
+    );
+    // Two nodes, the second with a graph of three nodes inside.
+    let outer = EditableMessage::new(&GRAPH_PROTO);
+    let first = outer.add(lock, nodes).unwrap();
+    first.set(lock, op_type, text("Relu")).unwrap();
+    let second = outer.add(lock, nodes).unwrap();
+    let attribute = second.add(lock, attributes).unwrap();
+    let inner = attribute.child(lock, graph_of).unwrap();
+    for name in ["Add", "Relu", "Mul"] {
+        let node = inner.add(lock, nodes).unwrap();
+        node.set(lock, op_type, text(name)).unwrap();
+    }
+    let before = outer.freeze(lock).unwrap();
+    let mut seen = Vec::new();
+    let after = before
+        .rewrite(|field, message| {
+            seen.push(field.map(|field| field.name));
+            if message.descriptor() != &NODE_PROTO || *message.value(op_type) != text("Add") {
+                return Ok::<_, NestingError>(None);
+            }
+            message.with_values([(op_type, text("Sub"))]).map(Some)
+        })
+        .unwrap();
+    let order = ["", "node", "node", "attribute", "g", "node", "node", "node"];
+    let order = order.map(|name| (!name.is_empty()).then_some(name));
+    assert_eq!(seen, order);
+    let [old_first, old_second] = before.value(nodes).messages() else {
+        panic!("two nodes")
+    };
+    let [new_first, new_second] = after.value(nodes).messages() else {
+        panic!("two nodes")
+    };
+    assert!(Arc::ptr_eq(old_first, new_first));
+    let inside = |node: &FrozenMessage| -> Vec<Arc<FrozenMessage>> {
+        let Value::Message(graph) = node.value(attributes).messages()[0].value(graph_of) else {
+            panic!("a graph")
+        };
+        graph.value(nodes).messages().to_vec()
+    };
+    let (old, new) = (inside(old_second), inside(new_second));
+    assert_eq!(*old[0].value(op_type), text("Add"));
+    assert_eq!(*new[0].value(op_type), text("Sub"));
+    assert!(Arc::ptr_eq(&old[1], &new[1]) && Arc::ptr_eq(&old[2], &new[2]));
+    let same = before.rewrite(|_, _| Ok::<_, NestingError>(None)).unwrap();
+    assert!(Arc::ptr_eq(&same, &before));
+}
