@@ -15,6 +15,8 @@ __all__ = [
     "InternalError",
     "KernelError",
     "ModelError",
+    "ParseError",
+    "PrintError",
     "StateBusyError",
     "StateClosedError",
     "SymbolWarning",
@@ -72,6 +74,42 @@ class KernelError(Error, RuntimeError):
         super().__init__(message)
         self.node = node
         self.op_type = op_type
+
+
+class ParseError(Error, ValueError):
+    """A text that is no ONNX. The message quotes the line.
+
+    Attributes
+    ----------
+    line : int
+        The line, from 1.
+    column : int
+        The column, from 1, in characters: the start of what was not expected.
+    """
+
+    line: int
+    column: int
+
+    def __init__(self, message: str = "", *, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class PrintError(Error, ValueError):
+    """A message that the text form cannot carry.
+
+    Attributes
+    ----------
+    lost : tuple of (str, str)
+        Every field that would not come back, as its path, such as `graph.node[3].doc_string`, and the reason.
+    """
+
+    lost: tuple[tuple[str, str], ...]
+
+    def __init__(self, message: str = "", *, lost: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.lost = lost
 
 
 class InternalError(Error):

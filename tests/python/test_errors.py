@@ -28,7 +28,11 @@ def test_the_tree() -> None:
     }
     assert all("Error" in names for names in bases.values())
     assert {name for name, names in bases.items() if "ValueError" in names} == {
+        "DecodeError",
+        "EncodeError",
         "ModelError",
+        "ParseError",
+        "PrintError",
         "ValueTypeError",
         "StateBusyError",
         "StateClosedError",

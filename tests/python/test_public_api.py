@@ -13,7 +13,16 @@ import pytest
 import refeed
 from refeed import _native, runtime
 
-MODULES = ["refeed", "refeed.runtime", "refeed.errors", "refeed.decoding", "refeed.onnx", "refeed.onnx.reference"]
+MODULES = [
+    "refeed",
+    "refeed.runtime",
+    "refeed.errors",
+    "refeed.decoding",
+    "refeed.onnx",
+    "refeed.onnx.reference",
+    "refeed.onnx.parser",
+    "refeed.onnx.printer",
+]
 
 
 def test_the_version_is_cargos(root: pathlib.Path) -> None:

@@ -23,12 +23,14 @@ pub(crate) enum Class {
     Internal,
     Decode,
     Encode,
+    Parse,
+    Print,
     CopyWarning,
     SymbolWarning,
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 11] = [
+    const ALL: [(Class, &'static str); 13] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
@@ -38,6 +40,8 @@ impl Class {
         (Class::Internal, "InternalError"),
         (Class::Decode, "DecodeError"),
         (Class::Encode, "EncodeError"),
+        (Class::Parse, "ParseError"),
+        (Class::Print, "PrintError"),
         (Class::CopyWarning, "CopyWarning"),
         (Class::SymbolWarning, "SymbolWarning"),
     ];

@@ -12,6 +12,7 @@ pub(crate) mod message;
 pub(crate) mod methods;
 pub(crate) mod repeated;
 pub(crate) mod scalar;
+pub(crate) mod text_form;
 pub(crate) mod tree;
 pub(crate) mod wire;
 
@@ -29,6 +30,8 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     module.add_class::<repeated::RepeatedComposite>()?;
     module.add_class::<enums::EnumTypeWrapper>()?;
     classes::add_to(&module)?;
+    module.add_function(wrap_pyfunction!(text_form::parse_text, &module)?)?;
+    module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
     let descriptor = PyModule::new(py, "descriptor")?;
     descriptor::add_to(&descriptor)?;
     module.setattr("_descriptor", descriptor)?;
