@@ -1,5 +1,6 @@
 //! Memory that belongs to a Python object.
 
+use crate::onnx::tree;
 use crate::run;
 use pyo3::prelude::*;
 use std::ptr::NonNull;
@@ -48,6 +49,9 @@ impl Drop for ForeignMemory {
             drop(object);
             return;
         }
+        let Some(object) = tree::defer(object) else {
+            return;
+        };
         // Anywhere else (a consumer's deleter, on any thread) the object goes now; while the interpreter shuts down it
         // is left to the end of the process.
         let held = std::mem::ManuallyDrop::new(object);

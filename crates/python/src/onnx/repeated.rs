@@ -161,6 +161,19 @@ impl Repeated {
             .ok_or_else(out_of_range)
     }
 
+    /// Deletes an item or a slice.
+    fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.place(key)? {
+            Place::One(index) => self.splice(key.py(), index..index + 1, Vec::new()),
+            Place::Run(run) => self.splice(key.py(), run, Vec::new()),
+            Place::Steps(mut steps) => {
+                steps.sort_unstable();
+                self.retain(|index| steps.binary_search(&index).is_err());
+                Ok(())
+            }
+        }
+    }
+
     /// Where a new item goes that is to be inserted before `index`, as lists have it: beyond either end is that end.
     fn gap(&self, index: isize) -> usize {
         let len = self.len();
@@ -218,18 +231,6 @@ impl Repeated {
             Place::One(index) => self.get(py, index)?.ok_or_else(out_of_range),
             Place::Run(mut run) => items(&mut run),
             Place::Steps(steps) => items(&mut steps.into_iter()),
-        }
-    }
-
-    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        match self.place(key)? {
-            Place::One(index) => self.splice(key.py(), index..index + 1, Vec::new()),
-            Place::Run(run) => self.splice(key.py(), run, Vec::new()),
-            Place::Steps(mut steps) => {
-                steps.sort_unstable();
-                self.retain(|index| steps.binary_search(&index).is_err());
-                Ok(())
-            }
         }
     }
 

@@ -112,6 +112,11 @@ impl RepeatedComposite {
         list.splice(slf.py(), at..at, vec![value])
     }
 
+    // Beside `__setitem__`, whose slot it shares: the one of a base class would be hidden.
+    fn __delitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.as_super().get().delete(key)
+    }
+
     #[allow(unused_variables)]
     fn __setitem__(&self, key: &Bound<'_, PyAny>, item: &Bound<'_, PyAny>) -> PyResult<()> {
         Err(PyTypeError::new_err(

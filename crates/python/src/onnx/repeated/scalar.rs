@@ -51,6 +51,11 @@ impl RepeatedScalar {
         list.splice(slf.py(), at..at, vec![value])
     }
 
+    // Beside `__setitem__`, whose slot it shares: the one of a base class would be hidden.
+    fn __delitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.as_super().get().delete(key)
+    }
+
     fn __setitem__(
         slf: &Bound<'_, Self>,
         key: &Bound<'_, PyAny>,
