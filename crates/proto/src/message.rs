@@ -19,6 +19,7 @@ mod equality;
 mod frozen;
 mod list;
 mod payload;
+mod print;
 mod rewrite;
 mod text;
 mod unknown;

@@ -665,6 +665,7 @@ fn nesting_has_the_limit_of_protobuf_when_read_and_written() {
             assert_eq!(message.encode().unwrap(), wire);
             assert_eq!(message.clone(), decode(of(depth), wire.clone()).unwrap());
             assert!(format!("{message:?}").len() > 1000);
+            assert_eq!(message.to_string().lines().count(), 2 * depth);
             let twice = decode(of(depth), wire.repeat(2)).unwrap();
             assert_eq!(twice.height(), depth + 1);
         });
@@ -856,6 +857,63 @@ fn equality_is_that_of_protobuf() {
     assert_ne!(
         group(b"\x08\x01", b"\x10\x02"),
         group(b"\x08\x02", b"\x10\x01")
+    );
+}
+
+// ---------------------------------------------------------------------------------------------------------- text form
+
+#[test]
+fn the_text_form_is_what_python_prints() {
+    let attribute = [
+        &b"\x0A\x01x\x15\xCD\xCC\xCC\x3D\x18\xFB\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"[..],
+        b"\x22\x10\xFF\x00abc\xC3\xA9'\"\t\r\n\x7F\x80\\ ",
+        b"\x40\x01\x40\x02\x4A\x01a\x4A\x01\n\xA0\x01\x02\xAA\x01\x01r",
+        b"\x6A\x09d\n\"'\\\xC3\xA9\x01\xFF",
+        b"\xB8\x3E\x01", // unknown
+    ]
+    .concat();
+    let expected = r#"name: "x"
+f: 0.1
+i: -5
+s: "\377\000abc\303\251\'\"\t\r\n\177\200\\ "
+ints: 1
+ints: 2
+strings: "a"
+strings: "\n"
+doc_string: "d\n\"\'\\é\001\377"
+type: INT
+ref_attr_name: "r"
+"#;
+    let attribute = decode(&ATTRIBUTE_PROTO, attribute).unwrap();
+    assert_eq!(attribute.to_string(), expected);
+
+    // Two nodes, the second empty; a graph in an attribute.
+    let wire = [
+        &[0x3A, 17][..],
+        b"\x0A\x0B\x0A\x00\x2A\x07\x32\x02\x12\x00\xA0\x01\x63\x0A\x00\x12\x00",
+    ]
+    .concat();
+    let expected = r#"graph {
+  node {
+    input: ""
+    attribute {
+      g {
+        name: ""
+      }
+      type: 99
+    }
+  }
+  node {
+  }
+  name: ""
+}
+"#;
+    assert_eq!(decode(&MODEL_PROTO, wire).unwrap().to_string(), expected);
+    assert_eq!(decode(&MODEL_PROTO, Vec::new()).unwrap().to_string(), "");
+    let affine = decode(&AFFINE_LAYOUT_PROTO, b"\x30\x01\x08\x16".to_vec()).unwrap();
+    assert_eq!(
+        affine.to_string(),
+        "storage_type: INT4\nsigned_storage: true\n"
     );
 }
 
