@@ -35,7 +35,7 @@ pub use bindings::{Binding, BindingUses};
 pub use error::{BindError, BindingError, ModelError, UnknownPolicy};
 pub use functions::instantiate;
 pub use load::{LoadError, LoadOptions};
-pub use model::Model;
+pub use model::{Model, WeakModel};
 pub use parser::ParseError;
 pub use printer::PrintError;
 pub use publish::Publish;

@@ -12,7 +12,7 @@ use refeed_values::{Allocator, Buffer, DType, Extent, MAX_RANK, Provenance, Tens
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A model. Cloning shares everything; nothing of it ever changes.
 ///
@@ -25,6 +25,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone)]
 pub struct Model {
     inner: Arc<Inner>,
+}
+
+/// A handle of a model that does not keep it.
+#[derive(Debug, Clone)]
+pub struct WeakModel {
+    inner: Weak<Inner>,
+}
+
+impl WeakModel {
+    /// The model, while somebody else keeps it.
+    pub fn upgrade(&self) -> Option<Model> {
+        self.inner.upgrade().map(|inner| Model { inner })
+    }
+
+    /// Whether somebody keeps the model.
+    pub fn is_kept(&self) -> bool {
+        self.inner.strong_count() > 0
+    }
 }
 
 #[derive(Debug)]
@@ -224,6 +242,13 @@ impl Model {
     /// How many payloads were moved because they were not aligned for their type.
     pub fn moved_payloads(&self) -> usize {
         self.inner.moved.count.load(Ordering::Relaxed)
+    }
+
+    /// A handle that does not keep the model.
+    pub fn downgrade(&self) -> WeakModel {
+        WeakModel {
+            inner: Arc::downgrade(&self.inner),
+        }
     }
 
     /// Whether two handles are the same model.

@@ -2,6 +2,7 @@
 
 pub(crate) mod source;
 
+use crate::onnx::convert;
 use crate::run;
 use crate::runtime::session::PyRuntimeSession;
 use bytes::Bytes;
@@ -235,6 +236,15 @@ impl PyModel {
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes: Bytes = run::detached(py, || self.inner.to_bytes())?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn to_proto<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        convert::message_of(py, self.inner.proto())
+    }
+
+    #[staticmethod]
+    fn from_proto(model: &Bound<'_, PyAny>) -> PyResult<PyModel> {
+        Ok(PyModel::new(source::model(model, true)?))
     }
 
     fn run<'py>(&self, feeds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {

@@ -5,6 +5,7 @@
 //! edits one tree of [`refeed_proto::message::EditableMessage`]s under one lock ([`tree`]).
 
 pub(crate) mod classes;
+pub(crate) mod convert;
 pub(crate) mod descriptor;
 pub(crate) mod enums;
 pub(crate) mod fields;

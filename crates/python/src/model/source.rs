@@ -1,14 +1,20 @@
-//! Whatever a model can be given as: a path, bytes, an official `onnx.ModelProto`, or a `refeed.Model`.
+//! Whatever a model can be given as: a path, bytes, a `ModelProto` of ours or of the official package, or a
+//! `refeed.Model`.
 
 use crate::model::PyModel;
+use crate::onnx::convert;
+use crate::onnx::message::Message;
 use crate::run;
 use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
-use refeed_graph::{LoadOptions, Model};
+use refeed_graph::{LoadOptions, Model, WeakModel};
+use refeed_proto::message::{FrozenMessage, descriptors};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The model behind a Python object.
 ///
@@ -18,6 +24,9 @@ pub(crate) fn model(source: &Bound<'_, PyAny>, mmap: bool) -> PyResult<Model> {
     let py = source.py();
     if let Ok(model) = source.cast::<PyModel>() {
         return Ok(model.get().inner.clone());
+    }
+    if let Ok(message) = source.cast::<Message>() {
+        return from_message(py, message.get());
     }
     let options = LoadOptions::default().with_mmap(mmap);
     if let Ok(bytes) = source.cast::<PyBytes>() {
@@ -43,8 +52,38 @@ pub(crate) fn model(source: &Bound<'_, PyAny>, mmap: bool) -> PyResult<Model> {
     }
     let kind = source.get_type().fully_qualified_name()?;
     Err(PyTypeError::new_err(format!(
-        "model: expected a path, bytes, an onnx.ModelProto or a refeed.Model, got {kind}"
+        "model: expected a path, bytes, a ModelProto or a refeed.Model, got {kind}"
     )))
+}
+
+/// Models made from messages, by the address of the immutable message. The message is kept from being freed, not from
+/// being dropped, so that an address stays that of one message.
+type Made = BTreeMap<usize, (Weak<FrozenMessage>, WeakModel)>;
+
+/// The model of a message as it is now: payloads are shared, structure is copied. The model of an unchanged message is
+/// the same one for as long as somebody keeps it.
+fn from_message(py: Python<'_>, message: &Message) -> PyResult<Model> {
+    static MADE: Mutex<Made> = Mutex::new(Made::new());
+    let descriptor = message.cell().descriptor();
+    if descriptor != &descriptors::MODEL_PROTO {
+        let got = descriptor.full_name;
+        return Err(PyTypeError::new_err(format!(
+            "model: expected an onnx.ModelProto, got an {got}"
+        )));
+    }
+    let frozen = message.frozen(py)?;
+    let address = Arc::as_ptr(&frozen).addr();
+    // Nothing that is done under the lock can panic half way.
+    let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(model) = made().get(&address).and_then(|(_, model)| model.upgrade()) {
+        return Ok(model);
+    }
+    let proto = convert::prost_of_frozen(py, &frozen)?;
+    let model = run::detached(py, || Model::from_proto(proto, &LoadOptions::default()))?;
+    let mut made = made();
+    made.retain(|_, (_, model)| model.is_kept());
+    made.insert(address, (Arc::downgrade(&frozen), model.downgrade()));
+    Ok(model)
 }
 
 fn from_bytes(
