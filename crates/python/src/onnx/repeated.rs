@@ -241,6 +241,12 @@ impl Repeated {
         }
     }
 
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let items = self.to_list(py)?;
+        items.reverse()?;
+        Ok(items.try_iter()?.into_any())
+    }
+
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         Ok(self.find(item)?.is_some())
     }
