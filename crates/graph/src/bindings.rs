@@ -4,14 +4,14 @@
 //! both types can be kept between calls, the types are compatible, and no name is bound twice. The number of uses is
 //! checked apart from that ([`crate::uses::check_binding_uses`]), because a session may allow more than the graph does.
 
-mod types;
+mod compatible;
 
-pub use types::{check_compatible, check_persistent, check_type};
-
-use crate::error::{BindingError, UnknownPolicy};
+use crate::error::{BindingError, FieldError, UnknownPolicy};
+use crate::path::Path;
 use crate::publish::{self, Publish};
 use crate::struct_types::StructTypes;
-use refeed_proto::{GraphProto, ModelProto, TypeProto, ValueInfoProto};
+use crate::validate::types;
+use refeed_proto::{GraphProto, ModelProto, StringStringEntryProto, TypeProto, ValueInfoProto};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -103,10 +103,23 @@ pub fn verify_persistent_bindings(
     model: &ModelProto,
     catalogue: &StructTypes<'_>,
 ) -> Result<Bindings, BindingError> {
-    let Some(graph) = &model.graph else {
-        return Ok(Bindings::default());
-    };
-    let policies = publish::read(model.metadata_props.iter().chain(&graph.metadata_props))?;
+    match &model.graph {
+        Some(graph) => of_graph(
+            graph,
+            model.metadata_props.iter().chain(&graph.metadata_props),
+            catalogue,
+        ),
+        None => Ok(Bindings::default()),
+    }
+}
+
+/// The bindings of a root graph, with the policies in the metadata around it.
+pub(crate) fn of_graph<'a>(
+    graph: &GraphProto,
+    metadata: impl IntoIterator<Item = &'a StringStringEntryProto>,
+    catalogue: &StructTypes<'_>,
+) -> Result<Bindings, BindingError> {
+    let policies = publish::read(metadata.into_iter())?;
     let mut bindings = resolve(graph, catalogue)?;
     for binding in &mut bindings {
         if let Some(&publish) = policies.publish.get(&*binding.input) {
@@ -133,6 +146,36 @@ pub fn verify_persistent_bindings(
         list: bindings,
         uses: policies.uses,
     })
+}
+
+/// Holds a declared type to the rules of any graph input or output.
+///
+/// # Errors
+/// The first part of the type that says nothing or contradicts itself, with its path.
+pub fn check_type(ty: &TypeProto, catalogue: &StructTypes<'_>) -> Result<(), FieldError> {
+    types::check_declared(ty, &Path::root("type"), catalogue)
+}
+
+/// Holds a declared type to the rules of bound inputs and outputs: tensors that are not STRING, sequences and structs of
+/// such, and nothing else.
+///
+/// # Errors
+/// The first part of the type that is refused, with its path.
+pub fn check_persistent(ty: &TypeProto, catalogue: &StructTypes<'_>) -> Result<(), FieldError> {
+    types::check_kept(ty, &Path::root("type"), catalogue)
+}
+
+/// Whether values of the type `got` can be of the type `expected`. Symbolic dimensions are not compared: they are numbers
+/// only in a call.
+///
+/// # Errors
+/// The first part in which they differ, with its path and both sides.
+pub fn check_compatible(
+    expected: &TypeProto,
+    got: &TypeProto,
+    catalogue: &StructTypes<'_>,
+) -> Result<(), FieldError> {
+    compatible::compare(expected, got, &Path::root("type"), catalogue)
 }
 
 fn resolve(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<Vec<Binding>, BindingError> {
@@ -176,25 +219,30 @@ fn resolve(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<Vec<Bindin
         else {
             continue;
         };
-        for (role, name, ty) in [
-            ("input", input, input_type),
-            ("output", output, output_type),
+        let root = Path::root("graph");
+        for (role, name, position, ty) in [
+            ("input", input, input_index, input_type),
+            ("output", output, output_index, output_type),
         ] {
-            check_persistent(ty, catalogue).map_err(|fault| BindingError::NotPersistent {
-                index,
-                role,
-                name: name.to_string(),
-                fault,
+            let value = root.named(role, position, name);
+            types::check_kept(ty, &value.field("type"), catalogue).map_err(|fault| {
+                BindingError::NotPersistent {
+                    index,
+                    role,
+                    name: name.to_string(),
+                    fault: Box::new(fault),
+                }
             })?;
         }
-        check_compatible(input_type, output_type, catalogue).map_err(|fault| {
-            BindingError::Incompatible {
+        let value = root.named("output", output_index, output);
+        compatible::compare(input_type, output_type, &value.field("type"), catalogue).map_err(
+            |fault| BindingError::Incompatible {
                 index,
                 input: input.to_string(),
                 output: output.to_string(),
-                fault,
-            }
-        })?;
+                fault: Box::new(fault),
+            },
+        )?;
         for (role, name, bound) in [
             ("input", input, &mut bound_inputs),
             ("output", output, &mut bound_outputs),

@@ -5,9 +5,21 @@ use crate::load::{LoadError, shown};
 use std::io;
 use thiserror::Error;
 
+/// A field that holds something which a rule refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{at}: expected {expected}, got {got}")]
+pub struct FieldError {
+    /// Path of the field, ready to be shown: `graph.initializer[2] "w".dims`.
+    pub at: String,
+    /// What the rule asks for.
+    pub expected: String,
+    /// What the field holds.
+    pub got: String,
+}
+
 /// A model that cannot be loaded, is broken, or breaks the rules of bindings.
 ///
-/// `at` names the place: `node 3 'Add_1' (Add)`, nested graphs from the outside in.
+/// `at` is the path of the field: `graph.node[3] "attn" (Attention).attribute["axis"]`, nested graphs from the outside in.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -17,11 +29,22 @@ pub enum ModelError {
     /// A persistent binding is refused.
     #[error(transparent)]
     Binding(#[from] BindingError),
+    /// A field breaks a rule.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// A tensor of the model has no elements that fit its declaration.
+    #[error("{at}: {source}")]
+    Payload {
+        /// The tensor.
+        at: String,
+        /// What is wrong with it.
+        source: LoadError,
+    },
     /// The model has no graph.
     #[error("the model has no graph")]
     NoGraph,
     /// The file says that it was written for a newer or an impossible format.
-    #[error("IR version: expected 1 to {newest}, got {got}")]
+    #[error("ir_version: expected 1 to {newest}, got {got}")]
     IrVersion {
         /// Version that the file states.
         got: i64,
@@ -176,17 +199,7 @@ pub enum ModelError {
         /// The attribute.
         name: String,
     },
-    /// A declared type that says nothing or contradicts itself.
-    #[error("{at} `{}`: {fault}", shown(name))]
-    Type {
-        /// Graph input or output.
-        at: &'static str,
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        fault: String,
-    },
-    /// A sparse, encoded or paged value is malformed.
+    /// A value that cannot be written as it is.
     #[error("{what} `{}`: {fault}", shown(name))]
     Value {
         /// What it is.
@@ -204,9 +217,6 @@ pub enum ModelError {
         /// The functions of the cycle, joined by arrows.
         cycle: String,
     },
-    /// The catalogue of struct types is broken.
-    #[error("struct types: {0}")]
-    StructTypes(String),
     /// A number that would make later work unbounded.
     #[error("{at}: {what}: expected at most {limit}, got {got}")]
     Limit {
@@ -272,7 +282,7 @@ pub enum BindingError {
     },
     /// The binding names a part of a value, as an early draft could.
     #[error(
-        "persistent binding {index}: field paths are retired; a binding names whole inputs and outputs"
+        "graph.persistent_bindings[{index}]: expected the names of whole inputs and outputs, got a field path, which is retired"
     )]
     FieldPath {
         /// Position in the list.
@@ -280,7 +290,7 @@ pub enum BindingError {
     },
     /// A name that is not exactly one of the graph's.
     #[error(
-        "persistent binding {index} (`{}` -> `{}`): expected the exact names of a typed root graph input/output, got {role} `{}`, which is {why}",
+        "graph.persistent_bindings[{index}] (`{}` -> `{}`): expected the exact names of a typed root graph input/output, got {role} `{}`, which is {why}",
         shown(input), shown(output), shown(if *role == "input" { input } else { output })
     )]
     UnknownName {
@@ -296,7 +306,10 @@ pub enum BindingError {
         why: &'static str,
     },
     /// A type that cannot be kept between calls.
-    #[error("persistent binding {index}: {role} `{}`: {fault}", shown(name))]
+    #[error(
+        "graph.persistent_bindings[{index}]: {role} `{}`: {fault}",
+        shown(name)
+    )]
     NotPersistent {
         /// Position in the list.
         index: usize,
@@ -304,12 +317,12 @@ pub enum BindingError {
         role: &'static str,
         /// Its name.
         name: String,
-        /// Why it cannot be kept.
-        fault: String,
+        /// Which part of its type cannot be kept.
+        fault: Box<FieldError>,
     },
     /// The output can never be the next input.
     #[error(
-        "persistent binding {index}: input `{}` and output `{}` must have compatible tensor/struct/sequence types and declared dimensions: {fault}",
+        "graph.persistent_bindings[{index}]: input `{}` and output `{}` must have compatible tensor/struct/sequence types and declared dimensions: {fault}",
         shown(input),
         shown(output)
     )]
@@ -320,12 +333,12 @@ pub enum BindingError {
         input: String,
         /// The output.
         output: String,
-        /// What differs, both sides.
-        fault: String,
+        /// Where they differ; the input's part is expected, the output's is there.
+        fault: Box<FieldError>,
     },
     /// A name in two bindings.
     #[error(
-        "persistent binding {index}: {role} `{}` is already in binding {before}",
+        "graph.persistent_bindings[{index}]: {role} `{}` is already in binding {before}",
         shown(name)
     )]
     Duplicate {

@@ -16,6 +16,7 @@ pub mod load;
 mod model;
 pub mod ops;
 pub mod parser;
+mod path;
 mod place;
 pub mod printer;
 pub mod publish;
@@ -32,7 +33,7 @@ pub mod validate;
 
 pub use bind::{BindReport, BindRequest, bind};
 pub use bindings::{Binding, BindingUses};
-pub use error::{BindError, BindingError, ModelError, UnknownPolicy};
+pub use error::{BindError, BindingError, FieldError, ModelError, UnknownPolicy};
 pub use functions::instantiate;
 pub use load::{LoadError, LoadOptions};
 pub use model::{Model, WeakModel};

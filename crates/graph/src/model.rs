@@ -6,7 +6,7 @@ use crate::functions::FunctionTable;
 use crate::load::{self, ExternalData, LoadError, LoadOptions, shown, tensor_bytes};
 use crate::types::{TensorType, ValueInfo};
 use crate::uses::{self, InputUses};
-use crate::validate::{self, Opsets};
+use crate::validate::{self, Opsets, Rules};
 use refeed_proto::{Bytes, GraphProto, ModelProto, TensorProto};
 use refeed_values::{Allocator, Buffer, DType, Extent, MAX_RANK, Provenance, Tensor, TensorMut};
 use std::collections::HashMap;
@@ -118,8 +118,8 @@ impl Model {
 
     /// A validated message whose external tensors are found by `external`.
     pub(crate) fn new(proto: ModelProto, external: Arc<ExternalData>) -> Result<Model, ModelError> {
-        let validated = validate::validate(&proto, &external)?;
-        let opsets = Opsets::new("model", &proto.opset_import)?;
+        let validated = validate::validate(&proto, Some(&external), Rules::Session)?;
+        let opsets = Opsets::of_model(&proto, Rules::Session)?;
         let graph = proto.graph.as_ref().ok_or(ModelError::NoGraph)?;
         let inputs: Vec<ValueInfo> = graph.input.iter().map(ValueInfo::from_proto).collect();
         let outputs: Vec<ValueInfo> = graph.output.iter().map(ValueInfo::from_proto).collect();

@@ -1,194 +1,218 @@
 //! The catalogue of struct types of a model.
+//!
+//! Entries are looked at once, each after the entries that it refers to: how deep it is, whether its values can be kept
+//! between calls, how many bits they take. A declaration that refers to entries then asks for those three, and no chain or
+//! tree of references is followed twice.
 
-use crate::load::shown;
-use refeed_proto::struct_type_proto::{Kind, structure::field::Content};
-use refeed_proto::type_proto::Value;
-use refeed_proto::{ModelProto, StructTypeProto, TypeProto};
-use std::collections::{HashMap, HashSet};
+mod bit_size;
+pub(crate) mod cache;
+
+use crate::error::FieldError;
+use crate::path::Path;
+use crate::validate::types::{self, DEPTH, Found, Role};
+use refeed_proto::struct_type_proto::Kind;
+use refeed_proto::{ModelProto, StructTypeProto};
+use std::collections::HashMap;
 
 /// Declarations by their identity.
 #[derive(Debug, Default)]
 pub struct StructTypes<'a> {
-    by_id: HashMap<u64, &'a StructTypeProto>,
+    entries: HashMap<u64, Entry<'a>>,
+    /// Whether the model is not there, so that no reference can be resolved.
+    deferred: bool,
+}
+
+#[derive(Debug)]
+struct Entry<'a> {
+    declared: &'a StructTypeProto,
+    /// Levels below the entry, references followed.
+    height: usize,
+    /// The first part whose values cannot be kept between calls.
+    unfit: Option<FieldError>,
+    /// Size of a value, or why it has no fixed one.
+    bits: Result<u64, FieldError>,
 }
 
 impl<'a> StructTypes<'a> {
     /// Reads a model's catalogue.
     ///
     /// # Errors
-    /// A text: an entry without a unique nonzero identity, without a kind, or that is only a reference; a part without
-    /// a name or size; a reference to nothing; types that contain themselves.
-    pub fn new(model: &'a ModelProto) -> Result<StructTypes<'a>, String> {
-        let mut by_id = HashMap::with_capacity(model.struct_types.len());
-        for (index, entry) in model.struct_types.iter().enumerate() {
-            let id = entry.type_id.unwrap_or(0);
-            if id == 0 {
-                return Err(format!("entry {index}: expected a nonzero type_id, got 0"));
-            }
-            if matches!(entry.kind, None | Some(Kind::TypeRef(_))) {
-                return Err(format!(
-                    "entry {index}: expected an array, a structure or a bit packing"
+    /// An entry without a unique nonzero identity, without a kind, or that is only a reference; a part without a name or
+    /// size; a reference to nothing; types that contain themselves or are nested deeper than 64.
+    pub fn new(model: &'a ModelProto) -> Result<StructTypes<'a>, FieldError> {
+        let mut known: HashMap<u64, (usize, Found)> =
+            HashMap::with_capacity(model.struct_types.len());
+        for (index, declared) in model.struct_types.iter().enumerate() {
+            let at = entry_path(model, index);
+            let found = types::walk_struct(declared, Role::Entry, &at)?;
+            if known.insert(declared.type_id(), (index, found)).is_some() {
+                return Err(at.field("type_id").fault(
+                    "an identity of its own",
+                    format!("{} for the second time", declared.type_id()),
                 ));
             }
-            if by_id.insert(id, entry).is_some() {
-                return Err(format!("type_id {id} is given more than once"));
-            }
-            check_parts(entry).map_err(|fault| format!("type {id}: {fault}"))?;
         }
-        let catalogue = StructTypes { by_id };
-        catalogue.check_acyclic(model)?;
+        let mut catalogue = StructTypes {
+            entries: HashMap::with_capacity(known.len()),
+            deferred: false,
+        };
+        for declared in &model.struct_types {
+            catalogue.enter(model, &known, declared.type_id())?;
+        }
         Ok(catalogue)
     }
 
-    /// The declaration with an identity.
-    ///
-    /// # Errors
-    /// A text, when there is none.
-    pub fn get(&self, id: u64) -> Result<&'a StructTypeProto, String> {
-        self.by_id
-            .get(&id)
-            .copied()
-            .ok_or_else(|| format!("struct type {id} is not in the model's catalogue"))
+    /// The catalogue of a part that is checked apart from its model: every reference is taken on trust.
+    pub fn deferred() -> StructTypes<'static> {
+        StructTypes {
+            entries: HashMap::new(),
+            deferred: true,
+        }
     }
 
-    /// The declaration itself, or the one that it refers to.
-    ///
-    /// # Errors
-    /// As [`StructTypes::get`].
-    pub fn resolve<'t>(&self, declared: &'t StructTypeProto) -> Result<&'t StructTypeProto, String>
+    /// The declaration with an identity.
+    pub fn get(&self, id: u64) -> Option<&'a StructTypeProto> {
+        self.entries.get(&id).map(|entry| entry.declared)
+    }
+
+    /// The declaration itself, or the one that it refers to; `None` when there is none.
+    pub fn resolve<'t>(&self, declared: &'t StructTypeProto) -> Option<&'t StructTypeProto>
     where
         'a: 't,
     {
         match &declared.kind {
             Some(Kind::TypeRef(id)) => self.get(*id),
-            _ => Ok(declared),
+            _ => Some(declared),
         }
     }
 
-    /// Depth-first over references, with a stack in place of recursion.
-    fn check_acyclic(&self, model: &ModelProto) -> Result<(), String> {
-        enum Step {
-            Enter(u64),
-            Leave(u64),
-        }
-        let mut done = HashSet::new();
-        let mut open = HashSet::new();
-        for entry in &model.struct_types {
-            let mut stack = vec![Step::Enter(entry.type_id())];
-            while let Some(step) = stack.pop() {
-                let id = match step {
-                    Step::Leave(id) => {
-                        open.remove(&id);
-                        done.insert(id);
-                        continue;
-                    }
-                    Step::Enter(id) => id,
-                };
-                if done.contains(&id) {
-                    continue;
+    /// Whether references are taken on trust.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// References lead to entries, and no deeper than types may be nested.
+    pub(crate) fn check(&self, found: &Found) -> Result<(), FieldError> {
+        for reference in &found.references {
+            match self.entries.get(&reference.id) {
+                Some(entry) if reference.depth + 1 + entry.height > DEPTH => {
+                    return Err(FieldError {
+                        at: reference.at.clone(),
+                        expected: format!("types nested at most {DEPTH} deep"),
+                        got: format!("{} levels", reference.depth + 1 + entry.height),
+                    });
                 }
-                if !open.insert(id) {
-                    return Err(format!("struct type {id} contains itself"));
-                }
-                stack.push(Step::Leave(id));
-                stack.extend(references(self.get(id)?).into_iter().map(Step::Enter));
+                Some(_) => {}
+                None if self.deferred => {}
+                None => return Err(missing(&reference.at, reference.id)),
             }
+        }
+        Ok(())
+    }
+
+    /// The first part of a declaration whose values cannot be kept between calls, entries of the catalogue included.
+    pub(crate) fn unfit(&self, found: &Found) -> Option<FieldError> {
+        found.unfit.clone().or_else(|| {
+            let mut entries = found
+                .references
+                .iter()
+                .filter_map(|reference| self.entries.get(&reference.id));
+            entries.find_map(|entry| entry.unfit.clone())
+        })
+    }
+
+    /// Size in bits of a value of a struct type; `None` when it refers to an entry that is taken on trust.
+    pub(crate) fn bit_size(
+        &self,
+        declared: &StructTypeProto,
+        at: &Path<'_>,
+    ) -> Result<Option<u64>, FieldError> {
+        bit_size::of(declared, at, self)
+    }
+
+    /// Adds an entry after those that it refers to: depth first, with a stack in place of recursion.
+    fn enter(
+        &mut self,
+        model: &'a ModelProto,
+        known: &HashMap<u64, (usize, Found)>,
+        id: u64,
+    ) -> Result<(), FieldError> {
+        // An entry, and the position of its next reference.
+        let mut path: Vec<(u64, usize)> = vec![(id, 0)];
+        let mut open: HashMap<u64, usize> = HashMap::from([(id, 0)]);
+        if self.entries.contains_key(&id) {
+            return Ok(());
+        }
+        while let Some(&mut (id, ref mut next)) = path.last_mut() {
+            let Some((index, found)) = known.get(&id) else {
+                break;
+            };
+            let at = entry_path(model, *index);
+            if let Some(reference) = found.references.get(*next) {
+                *next += 1;
+                let inner = reference.id;
+                if !known.contains_key(&inner) {
+                    return Err(missing(&reference.at, inner));
+                }
+                if let Some(&from) = open.get(&inner) {
+                    let mut cycle: Vec<String> =
+                        path[from..].iter().map(|(id, _)| id.to_string()).collect();
+                    cycle.push(inner.to_string());
+                    if cycle.len() > 12 {
+                        cycle.splice(6..cycle.len() - 5, ["...".to_string()]);
+                    }
+                    return Err(at.fault("a type that does not contain itself", cycle.join(" -> ")));
+                }
+                if !self.entries.contains_key(&inner) {
+                    open.insert(inner, path.len());
+                    path.push((inner, 0));
+                }
+                continue;
+            }
+            let declared = &model.struct_types[*index];
+            let below = found.references.iter().map(|reference| {
+                let entry = self.entries.get(&reference.id);
+                reference.depth + 1 + entry.map_or(0, |entry| entry.height)
+            });
+            let height = below.fold(found.height, usize::max);
+            if height > DEPTH {
+                return Err(at.fault(
+                    format!("types nested at most {DEPTH} deep"),
+                    format!("{height} levels"),
+                ));
+            }
+            let bits = self
+                .bit_size(declared, &at)
+                .map(|bits| bits.unwrap_or_default());
+            let entry = Entry {
+                declared,
+                height,
+                unfit: self.unfit(found),
+                bits,
+            };
+            self.entries.insert(id, entry);
+            open.remove(&id);
+            path.pop();
         }
         Ok(())
     }
 }
 
-fn check_parts(entry: &StructTypeProto) -> Result<(), String> {
-    match &entry.kind {
-        Some(Kind::Array(array)) => {
-            if array.element_type.is_none() {
-                return Err("the array has no element type".to_string());
-            }
-            if array.dimension() == 0 {
-                return Err("the array's dimension: expected 1 or more, got 0".to_string());
-            }
-        }
-        Some(Kind::BitPacking(packing)) => {
-            if packing.component.is_empty() || packing.dimension() == 0 {
-                return Err(
-                    "a bit packing needs at least one component and a dimension".to_string()
-                );
-            }
-            let mut names = HashSet::new();
-            for component in &packing.component {
-                if component.name().is_empty() || !names.insert(component.name()) {
-                    return Err(format!(
-                        "component `{}`: expected a unique name",
-                        shown(component.name())
-                    ));
-                }
-                if !(1..=64).contains(&component.bit_width()) {
-                    return Err(format!(
-                        "component `{}`: expected a width of 1 to 64 bits, got {}",
-                        shown(component.name()),
-                        component.bit_width()
-                    ));
-                }
-            }
-        }
-        Some(Kind::Structure(structure)) => {
-            if structure.field.is_empty() {
-                return Err("the structure has no field".to_string());
-            }
-            let mut names = HashSet::new();
-            for field in &structure.field {
-                if field.name().is_empty() || !names.insert(field.name()) {
-                    return Err(format!(
-                        "field `{}`: expected a unique name",
-                        shown(field.name())
-                    ));
-                }
-                if field.content.is_none() {
-                    return Err(format!(
-                        "field `{}` has neither a type nor a constant",
-                        shown(field.name())
-                    ));
-                }
-            }
-        }
-        None | Some(Kind::TypeRef(_)) => {}
-    }
-    Ok(())
+fn entry_path(model: &ModelProto, index: usize) -> Path<'_> {
+    Path::of(crate::path::Step::Named(
+        "struct_types",
+        index,
+        model.struct_types[index].name(),
+    ))
 }
 
-/// Identities that a declaration refers to.
-fn references(declared: &StructTypeProto) -> Vec<u64> {
-    let mut found = Vec::new();
-    let mut types: Vec<&TypeProto> = Vec::new();
-    let mut structs = vec![declared];
-    loop {
-        if let Some(declared) = structs.pop() {
-            match &declared.kind {
-                Some(Kind::TypeRef(id)) => found.push(*id),
-                Some(Kind::Array(array)) => types.extend(array.element_type.as_deref()),
-                Some(Kind::Structure(structure)) => {
-                    types.extend(
-                        structure
-                            .field
-                            .iter()
-                            .filter_map(|field| match &field.content {
-                                Some(Content::Type(ty)) => Some(ty),
-                                _ => None,
-                            }),
-                    );
-                }
-                Some(Kind::BitPacking(_)) | None => {}
-            }
-        } else if let Some(ty) = types.pop() {
-            match &ty.value {
-                Some(Value::SequenceType(sequence)) => types.extend(sequence.elem_type.as_deref()),
-                Some(Value::OptionalType(optional)) => types.extend(optional.elem_type.as_deref()),
-                Some(Value::MapType(map)) => types.extend(map.value_type.as_deref()),
-                Some(Value::StructType(declared)) => structs.push(declared),
-                _ => {}
-            }
-        } else {
-            return found;
-        }
+fn missing(at: &str, id: u64) -> FieldError {
+    FieldError {
+        at: at.to_string(),
+        expected: "the identity of an entry of the model's struct_types".to_string(),
+        got: id.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
 //! A small builder of model messages for the tests of this crate.
 
 use refeed_proto::attribute_proto::AttributeType;
+use refeed_proto::struct_type_proto::structure::{Field, field::Content};
+use refeed_proto::struct_type_proto::{Kind, Structure};
 use refeed_proto::tensor_shape_proto::{Dimension, dimension};
 use refeed_proto::type_proto::{self, Value};
 use refeed_proto::{
     AttributeProto, Bytes, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    PersistentBindingProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    PersistentBindingProto, StructTypeProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto,
 };
 
 /// FLOAT, INT64, STRING.
@@ -46,6 +49,44 @@ pub(crate) fn sequence(element: TypeProto) -> TypeProto {
     of_value(Value::SequenceType(Box::new(type_proto::Sequence {
         elem_type: Some(Box::new(element)),
     })))
+}
+
+/// A struct type of named fields.
+pub(crate) fn structure(fields: Vec<(&str, Content)>) -> StructTypeProto {
+    let field = |(name, content): (&str, Content)| Field {
+        name: Some(name.to_string()),
+        content: Some(content),
+        ..Field::default()
+    };
+    let fields = fields.into_iter().map(field).collect();
+    of_kind(Kind::Structure(Structure { field: fields }))
+}
+
+pub(crate) fn of_kind(kind: Kind) -> StructTypeProto {
+    StructTypeProto {
+        kind: Some(kind),
+        ..StructTypeProto::default()
+    }
+}
+
+pub(crate) fn of_struct(declared: StructTypeProto) -> TypeProto {
+    of_value(Value::StructType(Box::new(declared)))
+}
+
+/// A reference to an entry of the catalogue.
+pub(crate) fn reference_to(id: u64) -> TypeProto {
+    of_struct(of_kind(Kind::TypeRef(id)))
+}
+
+/// The layout of a paged cache whose sequence of pages has the given name.
+pub(crate) fn cache_structure(blocks: &str) -> StructTypeProto {
+    let page = structure(vec![
+        ("start", Content::Type(tensor_type(INT64, ""))),
+        ("length", Content::Type(tensor_type(INT64, ""))),
+        ("key", Content::Type(tensor_type(FLOAT, "1 2 rows 3"))),
+        ("value", Content::Type(tensor_type(FLOAT, "1 2 rows 5"))),
+    ]);
+    structure(vec![(blocks, Content::Type(sequence(of_struct(page))))])
 }
 
 pub(crate) fn value(name: &str, ty: TypeProto) -> ValueInfoProto {

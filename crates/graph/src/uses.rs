@@ -10,7 +10,7 @@
 
 use crate::bindings::{Binding, BindingUses};
 use crate::error::BindingError;
-use crate::place;
+use crate::path::{Path, Place, Step, Trail};
 use refeed_proto::{AttributeProto, GraphProto, NodeProto};
 use std::collections::{HashMap, HashSet};
 
@@ -22,13 +22,26 @@ const SITES: usize = 16;
 pub struct InputUses {
     /// Number of uses.
     pub count: usize,
-    /// The first of them, as text: `node 3 'Concat_1' (Concat) input 0`, `graph output 2`.
+    /// The first of them, as paths: `graph.node[3] "Concat_1" (Concat).input[0]`, `graph.output[2] "y"`.
     pub sites: Vec<String>,
 }
 
 /// Nested graphs of an attribute: `g`, then `graphs`.
 pub(crate) fn nested(attribute: &AttributeProto) -> impl DoubleEndedIterator<Item = &GraphProto> {
     attribute.g.as_deref().into_iter().chain(&attribute.graphs)
+}
+
+/// As [`nested`], with the field that holds each graph.
+pub(crate) fn nested_fields(
+    attribute: &AttributeProto,
+) -> impl DoubleEndedIterator<Item = (Step<'static>, &GraphProto)> {
+    let one = attribute
+        .g
+        .as_deref()
+        .map(|graph| (Step::Field("g"), graph));
+    let many = attribute.graphs.iter().enumerate();
+    one.into_iter()
+        .chain(many.map(|(index, graph)| (Step::Item("graphs", index), graph)))
 }
 
 /// Names that a graph defines in its own scope, in no particular order and possibly repeated.
@@ -46,6 +59,13 @@ pub(crate) fn definitions(graph: &GraphProto) -> impl Iterator<Item = &str> {
 
 /// Names of the initializers of every kind.
 pub(crate) fn initializer_names(graph: &GraphProto) -> impl Iterator<Item = &str> {
+    initializers(graph).map(|(_, _, name)| name)
+}
+
+/// The initializers of every kind: field, position in it, name.
+pub(crate) fn initializers(
+    graph: &GraphProto,
+) -> impl Iterator<Item = (&'static str, usize, &str)> {
     let dense = graph.initializer.iter().map(|tensor| tensor.name());
     let sparse = graph
         .sparse_initializer
@@ -56,12 +76,23 @@ pub(crate) fn initializer_names(graph: &GraphProto) -> impl Iterator<Item = &str
         .paged_cache_initializer
         .iter()
         .map(|cache| cache.name());
-    dense.chain(sparse).chain(encoded).chain(paged)
+    fn of<'a>(
+        field: &'static str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> impl Iterator<Item = (&'static str, usize, &'a str)> {
+        names
+            .enumerate()
+            .map(move |(index, name)| (field, index, name))
+    }
+    of("initializer", dense)
+        .chain(of("sparse_initializer", sparse))
+        .chain(of("encoded_initializer", encoded))
+        .chain(of("paged_cache_initializer", paged))
 }
 
 /// One step of the walk; the stack replaces recursion.
-enum Step<'a> {
-    Enter(&'a GraphProto, String),
+enum Visit<'a> {
+    Enter(&'a GraphProto, Place),
     Leave(Vec<usize>),
 }
 
@@ -77,17 +108,18 @@ pub fn count_uses(graph: &GraphProto, names: &[&str]) -> Vec<InputUses> {
         .map(|(i, &name)| (name, i))
         .collect();
     let mut hidden = vec![0usize; names.len()];
-    let mut stack = vec![Step::Enter(graph, String::new())];
+    let mut trail = Trail::new(Path::root("graph"));
+    let mut stack = vec![Visit::Enter(graph, Place::BASE)];
     let mut root = true;
-    while let Some(step) = stack.pop() {
-        let (graph, at) = match step {
-            Step::Leave(names) => {
+    while let Some(visit) = stack.pop() {
+        let (graph, place) = match visit {
+            Visit::Leave(names) => {
                 for name in names {
                     hidden[name] -= 1;
                 }
                 continue;
             }
-            Step::Enter(graph, at) => (graph, at),
+            Visit::Enter(graph, place) => (graph, place),
         };
         // The root defines the names that are counted, so it hides nothing.
         let mut own: Vec<usize> = Vec::new();
@@ -116,21 +148,27 @@ pub fn count_uses(graph: &GraphProto, names: &[&str]) -> Vec<InputUses> {
         for (position, node) in graph.node.iter().enumerate() {
             for (input, name) in node.input.iter().enumerate() {
                 count(name, &|| {
-                    format!("{}{} input {input}", at, place::node(position, node))
+                    let at = trail.path(place);
+                    at.node(position, node).item("input", input).to_string()
                 });
             }
             for attribute in &node.attribute {
-                for inner in nested(attribute) {
-                    let at = format!("{}{}", at, place::branch(position, node, attribute));
-                    children.push(Step::Enter(inner, at));
+                for (field, inner) in nested_fields(attribute) {
+                    let place = trail.push(place, Step::Node(position, node));
+                    let place = trail.push(place, Step::Key("attribute", attribute.name()));
+                    children.push(Visit::Enter(inner, trail.push(place, field)));
                 }
             }
         }
         for (position, output) in graph.output.iter().enumerate() {
-            count(output.name(), &|| format!("{at}graph output {position}"));
+            let name = output.name();
+            count(name, &|| {
+                let at = trail.path(place);
+                at.named("output", position, name).to_string()
+            });
         }
         // Children first, then the end of this graph's scope.
-        stack.push(Step::Leave(own));
+        stack.push(Visit::Leave(own));
         stack.extend(children.into_iter().rev());
     }
     uses
@@ -166,18 +204,18 @@ pub fn captures(node: &NodeProto) -> Vec<&str> {
 
 /// Names that graphs take from outside, each once. Outer graphs come before the graphs in them.
 pub(crate) fn captures_of<'a>(graphs: impl Iterator<Item = &'a GraphProto>) -> Vec<&'a str> {
-    enum Step<'a> {
+    enum Visit<'a> {
         Enter(&'a GraphProto),
         Leave(&'a GraphProto),
     }
     let mut found = Vec::new();
     let mut seen: HashSet<&str> = HashSet::new();
     let mut defined: HashMap<&str, usize> = HashMap::new();
-    let mut stack: Vec<Step<'_>> = graphs.map(Step::Enter).collect();
+    let mut stack: Vec<Visit<'_>> = graphs.map(Visit::Enter).collect();
     stack.reverse();
-    while let Some(step) = stack.pop() {
-        let graph = match step {
-            Step::Leave(graph) => {
+    while let Some(visit) = stack.pop() {
+        let graph = match visit {
+            Visit::Leave(graph) => {
                 for name in definitions(graph) {
                     if let Some(count) = defined.get_mut(name) {
                         *count -= 1;
@@ -185,7 +223,7 @@ pub(crate) fn captures_of<'a>(graphs: impl Iterator<Item = &'a GraphProto>) -> V
                 }
                 continue;
             }
-            Step::Enter(graph) => graph,
+            Visit::Enter(graph) => graph,
         };
         for name in definitions(graph) {
             *defined.entry(name).or_default() += 1;
@@ -202,10 +240,10 @@ pub(crate) fn captures_of<'a>(graphs: impl Iterator<Item = &'a GraphProto>) -> V
                 found.push(name);
             }
         }
-        stack.push(Step::Leave(graph));
+        stack.push(Visit::Leave(graph));
         for node in graph.node.iter().rev() {
             for attribute in node.attribute.iter().rev() {
-                stack.extend(nested(attribute).rev().map(Step::Enter));
+                stack.extend(nested(attribute).rev().map(Visit::Enter));
             }
         }
     }

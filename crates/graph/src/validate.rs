@@ -1,28 +1,43 @@
-//! Structural validation: names, topology, scopes, functions, operator sets, attributes, tensors, declarations.
+//! Validation: names, topology, scopes, functions, operator sets, attributes, tensors, declarations, encoded values, paged
+//! caches.
 //!
 //! Everything here is linear in the size of the model and keeps its own stacks, so that no nesting of a file reaches the
-//! thread's stack. Unknown operators are no fault: a session finds them, and inspection lists them. The elements of
-//! tensors are not read; their sizes are compared with the dimensions.
+//! thread's stack. Each rule is one function, and each fault is told with the path of the field and with what is expected
+//! beside what is there.
+//!
+//! Three kinds of reader ask for more or less ([`Rules`]): a session takes any model whose meaning is clear, the verifier
+//! holds it to the format, the checker also to what the checker of the `onnx` package asks for. Elements of tensors are not
+//! read, but for the positions of sparse tensors and the parameters of encodings; their sizes are compared with the
+//! dimensions.
 
-mod attributes;
+pub(crate) mod attributes;
 mod calls;
+mod context;
 mod control_flow;
+mod functions;
 mod nesting;
+mod nodes;
 mod opsets;
+mod parts;
 mod scope;
-mod tensors;
+mod sparse_tensors;
+pub(crate) mod tensors;
+pub(crate) mod types;
+mod value_infos;
 
 pub(crate) use calls::check as check_calls;
+pub(crate) use context::Context;
+pub use context::{Checker, Rules};
 pub(crate) use opsets::Opsets;
+pub use parts::PartVerifier;
 
-use crate::bindings::{self, Bindings, check_type};
+use crate::bindings::{self, Bindings};
 use crate::error::ModelError;
 use crate::functions::FunctionTable;
 use crate::load::ExternalData;
-use crate::place;
+use crate::path::Path;
 use crate::struct_types::StructTypes;
-use refeed_proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
-use std::collections::HashSet;
+use refeed_proto::{ModelProto, NodeProto};
 
 /// Newest format that refeed reads.
 pub const NEWEST_IR_VERSION: i64 = 14;
@@ -35,7 +50,7 @@ pub const NODE_LIMIT: u64 = 1_000_000;
 
 /// Holds the graphs nested in nodes to [`NESTING_LIMIT`], and to what may stand in them.
 pub(crate) fn check_nesting(nodes: &[NodeProto]) -> Result<(), ModelError> {
-    nesting::check_nodes(nodes, "")
+    nesting::check_nodes(nodes, &Path::root("graph"))
 }
 
 /// What validation learned on its way.
@@ -51,130 +66,64 @@ pub(crate) struct Validated {
 /// is checked before, because every other check walks the nested graphs.
 pub(crate) fn validate(
     model: &ModelProto,
-    external: &ExternalData,
+    external: Option<&ExternalData>,
+    rules: Rules,
 ) -> Result<Validated, ModelError> {
     let graph = model.graph.as_ref().ok_or(ModelError::NoGraph)?;
     nesting::check(model)?;
-    let catalogue = StructTypes::new(model).map_err(ModelError::StructTypes)?;
+    let catalogue = StructTypes::new(model)?;
     let bindings = bindings::verify_persistent_bindings(model, &catalogue)?;
 
-    let mut warnings = Vec::new();
-    match model.ir_version {
-        None => warnings.push("the model states no IR version".to_string()),
-        Some(got) if !(1..=NEWEST_IR_VERSION).contains(&got) => {
-            return Err(ModelError::IrVersion {
-                got,
-                newest: NEWEST_IR_VERSION,
-            });
-        }
-        Some(_) => {}
+    let warnings = check_ir_version(model, rules)?;
+    if rules.is_checker() {
+        check_metadata_keys(model)?;
     }
-    let typed_attributes = model.ir_version.is_none_or(|version| version >= 2);
-    let opsets = Opsets::new("model", &model.opset_import)?;
+    let opsets = Opsets::of_model(model, rules)?;
     let functions = FunctionTable::new(&model.functions)?;
-    check_declarations(graph, &catalogue)?;
-    let context = scope::Context {
-        functions: &functions,
+    let context = Context {
+        rules,
+        ir_version: model.ir_version.unwrap_or(NEWEST_IR_VERSION),
+        functions: Some(&functions),
         external,
-        typed_attributes,
+        catalogue: &catalogue,
     };
-    scope::check_graph(graph, &opsets, &context)?;
-    for function in &model.functions {
-        check_function(function, &context)?;
-    }
+    let at = Path::MODEL;
+    scope::check_graph(graph, &at.field("graph"), Some(&opsets), &context)?;
+    functions::check(model, &opsets, &context)?;
     calls::check(model, &functions)?;
     Ok(Validated { bindings, warnings })
 }
 
-/// Root inputs and outputs: named once, with a type that says something.
-fn check_declarations(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<(), ModelError> {
-    for (at, values) in [
-        ("graph input", &graph.input),
-        ("graph output", &graph.output),
-    ] {
-        let mut names = HashSet::with_capacity(values.len());
-        for value in values {
-            let name = || value.name().to_string();
-            if value.name().is_empty() {
-                return Err(ModelError::Unnamed {
-                    at: "graph".to_string(),
-                    what: at,
-                });
+/// The version of the format is one that exists; the checker asks for it, a session makes do without.
+fn check_ir_version(model: &ModelProto, rules: Rules) -> Result<Vec<String>, ModelError> {
+    match model.ir_version {
+        None if !rules.is_checker() => Ok(vec!["the model states no IR version".to_string()]),
+        got => {
+            let got = got.unwrap_or(0);
+            if (1..=NEWEST_IR_VERSION).contains(&got) {
+                return Ok(Vec::new());
             }
-            if !names.insert(value.name()) {
-                return Err(ModelError::Duplicate {
-                    at: "graph".to_string(),
-                    what: at,
-                    name: name(),
-                });
-            }
-            let Some(ty) = &value.r#type else {
-                return Err(ModelError::Type {
-                    at,
-                    name: name(),
-                    fault: "expected a type, got none".to_string(),
-                });
-            };
-            check_type(ty, catalogue).map_err(|fault| ModelError::Type {
-                at,
-                name: name(),
-                fault,
-            })?;
+            Err(ModelError::IrVersion {
+                got,
+                newest: NEWEST_IR_VERSION,
+            })
+        }
+    }
+}
+
+/// Each key of the model's metadata is there once.
+fn check_metadata_keys(model: &ModelProto) -> Result<(), ModelError> {
+    let mut keys = std::collections::HashSet::with_capacity(model.metadata_props.len());
+    for (index, entry) in model.metadata_props.iter().enumerate() {
+        if !keys.insert(entry.key()) {
+            return Err(ModelError::Duplicate {
+                at: Path::MODEL.item("metadata_props", index).to_string(),
+                what: "key",
+                name: entry.key().to_string(),
+            });
         }
     }
     Ok(())
-}
-
-fn check_function(
-    function: &FunctionProto,
-    context: &scope::Context<'_, '_>,
-) -> Result<(), ModelError> {
-    let at = || format!("function {}", place::function(function));
-    let opsets = Opsets::new(&at(), &function.opset_import)?;
-    for (what, names) in [("input", &function.input), ("output", &function.output)] {
-        let mut seen = HashSet::with_capacity(names.len());
-        for name in names {
-            if name.is_empty() {
-                return Err(ModelError::Unnamed { at: at(), what });
-            }
-            if !seen.insert(name.as_str()) {
-                return Err(ModelError::Duplicate {
-                    at: at(),
-                    what,
-                    name: name.clone(),
-                });
-            }
-        }
-    }
-    let mut declared = HashSet::new();
-    let defaults = function
-        .attribute_proto
-        .iter()
-        .map(|attribute| attribute.name());
-    for name in function
-        .attribute
-        .iter()
-        .map(String::as_str)
-        .chain(defaults)
-    {
-        if name.is_empty() {
-            return Err(ModelError::Unnamed {
-                at: at(),
-                what: "attribute",
-            });
-        }
-        if !declared.insert(name) {
-            return Err(ModelError::Duplicate {
-                at: at(),
-                what: "attribute",
-                name: name.to_string(),
-            });
-        }
-    }
-    for attribute in &function.attribute_proto {
-        attributes::check(attribute, &at, None, context)?;
-    }
-    scope::check_function(function, &opsets, &declared, context)
 }
 
 #[cfg(test)]

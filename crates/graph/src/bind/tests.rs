@@ -248,7 +248,7 @@ fn the_result_is_verified() {
         &request,
         &[
             "`past` must be used exactly once, got 2 uses",
-            "node 0 (Shape) input 0",
+            "graph.node[0] (Shape).input[0]",
             "--uses any",
         ],
     );
@@ -275,7 +275,7 @@ fn types_of_pairs_must_be_compatible() {
             fault, ..
         }))) => {
             assert!(
-                fault.contains("FLOAT") && fault.contains("INT64"),
+                fault.expected.contains("FLOAT") && fault.got.contains("INT64"),
                 "{fault}"
             );
         }

@@ -100,7 +100,7 @@ impl GraphBuilder {
             struct_types: agreed.struct_types.clone(),
             ..ModelProto::default()
         };
-        let catalogue = StructTypes::new(&types).map_err(ModelError::StructTypes)?;
+        let catalogue = StructTypes::new(&types).map_err(ModelError::Field)?;
         let mut seen = HashSet::new();
         for (output, input) in joined {
             if self.names.origin(output).is_none() {
@@ -136,7 +136,7 @@ impl GraphBuilder {
                     BuildError::Connection {
                         output: (*output).to_string(),
                         input: input.clone(),
-                        fault,
+                        fault: fault.to_string(),
                     }
                 })?;
             }

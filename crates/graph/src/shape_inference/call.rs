@@ -4,6 +4,7 @@ use super::driver::{Driver, Place};
 use super::error::Fault;
 use super::scope::{Known, Scope};
 use crate::functions::instantiate;
+use crate::path::{Path, Step};
 use crate::validate::Opsets;
 use refeed_proto::{FunctionProto, Message, NodeProto};
 
@@ -33,7 +34,7 @@ impl Driver<'_> {
         };
         let own = match function.opset_import.is_empty() {
             true => None,
-            false => match Opsets::new("function", &function.opset_import) {
+            false => match Opsets::new(&Path::of(Step::Function(function)), &function.opset_import) {
                 Ok(opsets) => Some(opsets),
                 Err(error) => {
                     self.problem(at(), Fault::Call(error.to_string()));

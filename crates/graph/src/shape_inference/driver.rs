@@ -10,7 +10,7 @@ use crate::error::ModelError;
 use crate::functions::FunctionTable;
 use crate::schema::{EnterGraph, InferError, Inference, OpSchema};
 use crate::types::{TensorType, ValueType};
-use crate::validate::{self, Opsets};
+use crate::validate::{self, Opsets, Rules};
 use crate::{ops, place, uses};
 use refeed_proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use refeed_values::DType;
@@ -86,7 +86,7 @@ impl<'m> Driver<'m> {
         options: &InferenceOptions,
     ) -> Result<(Types, Vec<Problem>), ShapeInferenceError> {
         let graph = model.graph.as_ref().ok_or(ModelError::NoGraph)?;
-        let opsets = Opsets::new("model", &model.opset_import)?;
+        let opsets = Opsets::of_model(model, Rules::Session)?;
         let mut driver = Driver::new(model, options)?;
         let place = Place {
             opsets: &opsets,

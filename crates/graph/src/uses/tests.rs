@@ -197,9 +197,9 @@ fn places_of_use_are_named() {
     assert_eq!(
         found.sites,
         [
-            "node 0 'cat' (Concat) input 1",
-            "graph output 1",
-            "node 1 (If) then_branch / node 0 (Neg) input 0"
+            "graph.node[0] \"cat\" (Concat).input[1]",
+            "graph.output[1] \"past\"",
+            "graph.node[1] (If).attribute[\"then_branch\"].g.node[0] (Neg).input[0]"
         ]
     );
 }

@@ -1,11 +1,11 @@
 //! Attributes: one payload, of the type that the attribute states.
 
-use super::scope::Context;
-use super::tensors;
-use crate::error::ModelError;
-use crate::load::shown;
-use refeed_proto::AttributeProto;
+use super::types::{self, Asked};
+use super::{Context, sparse_tensors, tensors};
+use crate::error::{FieldError, ModelError};
+use crate::path::Path;
 use refeed_proto::attribute_proto::AttributeType;
+use refeed_proto::{AttributeProto, TypeProto};
 use std::collections::HashSet;
 
 /// The payload fields with their types, and whether each is set.
@@ -29,100 +29,166 @@ fn payloads(attribute: &AttributeProto) -> [(AttributeType, bool); 14] {
     ]
 }
 
-/// Checks one attribute. `declared` holds the attributes of the function that the node belongs to, if it does.
-pub(super) fn check(
+/// Attributes that nodes of a body may refer to.
+#[derive(Clone, Copy)]
+pub(crate) enum Declared<'a> {
+    /// The body of a graph: none.
+    Graph,
+    /// The body of a function that declares these.
+    Function(&'a HashSet<&'a str>),
+    /// Apart from any body: whichever.
+    Unknown,
+}
+
+/// Checks one attribute, except for graphs in it.
+pub(crate) fn check(
     attribute: &AttributeProto,
-    at: &dyn Fn() -> String,
-    declared: Option<&HashSet<&str>>,
-    context: &Context<'_, '_>,
+    at: &Path<'_>,
+    declared: Declared<'_>,
+    context: &Context<'_>,
 ) -> Result<(), ModelError> {
-    let name = || attribute.name().to_string();
-    let fault = |expected: String, got: String| ModelError::Attribute {
-        at: at(),
-        name: name(),
-        expected,
-        got,
-    };
-    if attribute.name().is_empty() {
-        return Err(ModelError::Unnamed {
-            at: at(),
-            what: "attribute",
-        });
-    }
+    check_name(attribute, at)?;
+    let kind = check_type(attribute, at, context)?;
     let set: Vec<AttributeType> = payloads(attribute)
         .into_iter()
         .filter_map(|(kind, is_set)| is_set.then_some(kind))
         .collect();
-    let number = attribute.r#type.unwrap_or(0);
-    let kind = AttributeType::try_from(number)
-        .map_err(|_| fault("an attribute type".to_string(), number.to_string()))?;
+    match attribute.ref_attr_name() {
+        "" => check_payload(kind, &set, at)?,
+        reference => {
+            check_reference(attribute, reference, declared, at)?;
+            check_reference_alone(&set, at)?;
+        }
+    }
+    check_tensors(attribute, at, context)?;
+    check_types(attribute, at, context)
+}
 
-    if let Some(reference) = attribute
-        .ref_attr_name
-        .as_deref()
-        .filter(|reference| !reference.is_empty())
-    {
-        let refused = |why: String| ModelError::Reference {
-            at: at(),
-            name: name(),
-            reference: reference.to_string(),
-            why,
-        };
-        let Some(declared) = declared else {
-            return Err(refused(
-                "which only nodes of function bodies may do".to_string(),
-            ));
-        };
-        if !declared.contains(reference) {
-            return Err(refused("which the function does not declare".to_string()));
-        }
-        if !set.is_empty() {
-            return Err(refused("and has a value of its own".to_string()));
-        }
-        if kind == AttributeType::Undefined && context.typed_attributes {
-            return Err(fault("a type".to_string(), "none".to_string()));
-        }
-        return Ok(());
-    }
-
-    match (kind, set.as_slice()) {
-        (AttributeType::Undefined, [_]) if !context.typed_attributes => {}
-        (AttributeType::Undefined, _) => {
-            return Err(fault("a type".to_string(), "none".to_string()));
-        }
-        (kind, [one]) if kind == *one => {}
-        // Scalars and lists that are empty or 0 may be left out of the wire.
-        (kind, []) if !is_message(kind) => {}
-        (kind, []) => {
-            return Err(fault(
-                kind.as_str_name().to_string(),
-                "no value".to_string(),
-            ));
-        }
-        (kind, set) => {
-            let got: Vec<&str> = set.iter().map(AttributeType::as_str_name).collect();
-            return Err(fault(
-                format!("one value of type {}", kind.as_str_name()),
-                got.join(" and "),
-            ));
-        }
-    }
-    let place = || format!("{} attribute {}", at(), shown(attribute.name()));
-    for tensor in attribute.t.as_deref().into_iter().chain(&attribute.tensors) {
-        tensors::check_dense(tensor, context.external)?;
-    }
-    for sparse in attribute
-        .sparse_tensor
-        .as_deref()
-        .into_iter()
-        .chain(&attribute.sparse_tensors)
-    {
-        tensors::check_sparse(sparse, &place(), context.external)?;
+/// Attributes have a name.
+fn check_name(attribute: &AttributeProto, at: &Path<'_>) -> Result<(), ModelError> {
+    if attribute.name().is_empty() {
+        return Err(ModelError::Unnamed {
+            at: at.to_string(),
+            what: "attribute",
+        });
     }
     Ok(())
+}
+
+/// Attributes state their type, since IR version 2.
+fn check_type(
+    attribute: &AttributeProto,
+    at: &Path<'_>,
+    context: &Context<'_>,
+) -> Result<AttributeType, FieldError> {
+    let at = at.field("type");
+    let number = attribute.r#type.unwrap_or(0);
+    match AttributeType::try_from(number) {
+        Ok(AttributeType::Undefined) if context.ir_version >= 2 => Err(at.fault("a type", "none")),
+        Ok(kind) => Ok(kind),
+        Err(_) => Err(at.fault("an attribute type", number.to_string())),
+    }
+}
+
+/// There is one value, and it is of the type that is stated.
+fn check_payload(
+    kind: AttributeType,
+    set: &[AttributeType],
+    at: &Path<'_>,
+) -> Result<(), FieldError> {
+    let names = |set: &[AttributeType]| {
+        let names: Vec<&str> = set.iter().map(AttributeType::as_str_name).collect();
+        names.join(" and ")
+    };
+    match (kind, set) {
+        (AttributeType::Undefined, [_]) => Ok(()),
+        (AttributeType::Undefined, []) => Err(at.fault("a value", "none")),
+        (AttributeType::Undefined, set) => Err(at.fault("one value", names(set))),
+        (kind, [one]) if kind == *one => Ok(()),
+        // Scalars and lists that are empty or 0 may be left out of the wire.
+        (kind, []) if !is_message(kind) => Ok(()),
+        (kind, []) => Err(at.fault(kind.as_str_name(), "no value")),
+        (kind, set) => Err(at.fault(
+            format!("one value of type {}", kind.as_str_name()),
+            names(set),
+        )),
+    }
 }
 
 fn is_message(kind: AttributeType) -> bool {
     use AttributeType as T;
     matches!(kind, T::Tensor | T::Graph | T::SparseTensor | T::TypeProto)
+}
+
+/// Only bodies of functions refer to attributes, and only to those of the function.
+fn check_reference(
+    attribute: &AttributeProto,
+    reference: &str,
+    declared: Declared<'_>,
+    at: &Path<'_>,
+) -> Result<(), ModelError> {
+    let refused = |why: &str| {
+        Err(ModelError::Reference {
+            at: at.to_string(),
+            name: attribute.name().to_string(),
+            reference: reference.to_string(),
+            why: why.to_string(),
+        })
+    };
+    match declared {
+        Declared::Graph => refused("which only nodes of function bodies may do"),
+        Declared::Function(names) if !names.contains(reference) => {
+            refused("which the function does not declare")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An attribute that refers to another has no value of its own.
+fn check_reference_alone(set: &[AttributeType], at: &Path<'_>) -> Result<(), FieldError> {
+    match set {
+        [] => Ok(()),
+        [kind, ..] => Err(at.field("ref_attr_name").fault(
+            "no value beside a reference to an attribute",
+            kind.as_str_name(),
+        )),
+    }
+}
+
+fn check_tensors(
+    attribute: &AttributeProto,
+    at: &Path<'_>,
+    context: &Context<'_>,
+) -> Result<(), ModelError> {
+    if let Some(tensor) = &attribute.t {
+        tensors::check_dense(tensor, &at.field("t"), context)?;
+    }
+    for (index, tensor) in attribute.tensors.iter().enumerate() {
+        tensors::check_dense(tensor, &at.item("tensors", index), context)?;
+    }
+    if let Some(sparse) = &attribute.sparse_tensor {
+        sparse_tensors::check(sparse, &at.field("sparse_tensor"), context)?;
+    }
+    for (index, sparse) in attribute.sparse_tensors.iter().enumerate() {
+        sparse_tensors::check(sparse, &at.item("sparse_tensors", index), context)?;
+    }
+    Ok(())
+}
+
+fn check_types(
+    attribute: &AttributeProto,
+    at: &Path<'_>,
+    context: &Context<'_>,
+) -> Result<(), ModelError> {
+    let check = |ty: &TypeProto, at: &Path<'_>| {
+        let found = types::walk_type(ty, at, Asked::StructTypes)?;
+        context.catalogue.check(&found)
+    };
+    if let Some(ty) = &attribute.tp {
+        check(ty, &at.field("tp"))?;
+    }
+    for (index, ty) in attribute.type_protos.iter().enumerate() {
+        check(ty, &at.item("type_protos", index))?;
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use super::{CALL_DEPTH_LIMIT, NODE_LIMIT};
 use crate::error::ModelError;
 use crate::functions::FunctionTable;
+use crate::path::{Path, Step};
 use crate::{place, uses};
 use refeed_proto::{ModelProto, NodeProto};
 use std::collections::BTreeMap;
@@ -76,7 +77,9 @@ pub(crate) fn check(model: &ModelProto, functions: &FunctionTable) -> Result<u64
             let sum = total(&bodies[function], &expanded);
             if sum.depth > CALL_DEPTH_LIMIT {
                 return Err(ModelError::Limit {
-                    at: format!("function {}", place::function(&model.functions[function])),
+                    at: Path::MODEL
+                        .then(Step::Function(&model.functions[function]))
+                        .to_string(),
                     what: "depth of function calls",
                     limit: CALL_DEPTH_LIMIT,
                     got: sum.depth,

@@ -1,11 +1,12 @@
 //! Bodies of `If`, `Loop` and `Scan`: as many inputs and outputs as the node gives and takes.
 
 use crate::error::ModelError;
+use crate::path::Path;
 use crate::place;
 use refeed_proto::{GraphProto, NodeProto};
 
 /// Checks a node's bodies; nodes of other operators pass.
-pub(super) fn check(node: &NodeProto, at: &dyn Fn() -> String) -> Result<(), ModelError> {
+pub(super) fn check(node: &NodeProto, at: &Path<'_>) -> Result<(), ModelError> {
     if !place::domain(node.domain()).is_empty() {
         return Ok(());
     }
@@ -15,7 +16,7 @@ pub(super) fn check(node: &NodeProto, at: &dyn Fn() -> String) -> Result<(), Mod
     };
     let arity = |name: &str, role, expected: String, got| {
         Err(ModelError::Arity {
-            at: format!("{} {name}", at()),
+            at: at.key("attribute", name).field("g").to_string(),
             role,
             expected,
             got,

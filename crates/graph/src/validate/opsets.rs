@@ -1,8 +1,10 @@
 //! Imported operator sets.
 
+use super::Rules;
 use crate::error::ModelError;
+use crate::path::Path;
 use crate::place;
-use refeed_proto::OperatorSetIdProto;
+use refeed_proto::{ModelProto, OperatorSetIdProto};
 use std::collections::BTreeMap;
 
 /// Versions by domain; `ai.onnx` is the domain `""`.
@@ -12,23 +14,38 @@ pub(crate) struct Opsets {
 }
 
 impl Opsets {
+    /// The imports of a model. Before IR version 3 there were none, and version 1 of the ONNX operators was meant.
+    pub(crate) fn of_model(model: &ModelProto, rules: Rules) -> Result<Opsets, ModelError> {
+        let imports = &model.opset_import;
+        match model.ir_version {
+            Some(..3) if imports.is_empty() => Ok(Opsets::from_versions([(String::new(), 1)])),
+            Some(version @ ..3) if rules.is_checker() => {
+                let at = Path::MODEL.field("opset_import");
+                Err(at.refused(
+                    format!("none before IR version 3, as the model's is {version}"),
+                    imports.len().to_string(),
+                ))
+            }
+            _ => Opsets::new(&Path::MODEL, imports),
+        }
+    }
+
     /// Reads a list of imports: at least one, each domain once, each version at least 1.
-    pub(crate) fn new(at: &str, imports: &[OperatorSetIdProto]) -> Result<Opsets, ModelError> {
+    pub(crate) fn new(at: &Path<'_>, imports: &[OperatorSetIdProto]) -> Result<Opsets, ModelError> {
         if imports.is_empty() {
-            return Err(ModelError::NoOpset { at: at.to_string() });
+            return Err(ModelError::NoOpset {
+                at: at.field("opset_import").to_string(),
+            });
         }
         let mut versions = BTreeMap::new();
-        for import in imports {
+        for (index, import) in imports.iter().enumerate() {
+            let at = at.item("opset_import", index);
             let domain = place::domain(import.domain());
-            let got = import.version();
-            if got < 1 {
-                return Err(ModelError::OpsetVersion {
-                    at: at.to_string(),
-                    domain: place::shown_domain(domain),
-                    got,
-                });
-            }
-            if versions.insert(domain.to_string(), got).is_some() {
+            check_version(import, &at)?;
+            if versions
+                .insert(domain.to_string(), import.version())
+                .is_some()
+            {
                 return Err(ModelError::DuplicateOpset {
                     at: at.to_string(),
                     domain: place::shown_domain(domain),
@@ -36,6 +53,15 @@ impl Opsets {
             }
         }
         Ok(Opsets { versions })
+    }
+
+    /// Given versions, by domain.
+    pub(crate) fn from_versions(versions: impl IntoIterator<Item = (String, i64)>) -> Opsets {
+        let versions = versions
+            .into_iter()
+            .map(|(domain, version)| (place::domain(&domain).to_string(), version))
+            .collect();
+        Opsets { versions }
     }
 
     /// The version of a domain.
@@ -50,13 +76,31 @@ impl Opsets {
             .map(|(domain, &version)| (domain.as_str(), version))
     }
 
-    /// All imported domains, for messages.
+    /// The first imported domains, for messages.
     pub(crate) fn shown(&self) -> String {
-        let domains: Vec<String> = self
+        const MOST: usize = 8;
+        let mut domains: Vec<String> = self
             .versions
             .keys()
+            .take(MOST)
             .map(|domain| place::shown_domain(domain))
             .collect();
+        if self.versions.len() > MOST {
+            domains.push("...".to_string());
+        }
         domains.join(", ")
     }
+}
+
+/// Versions count from 1.
+fn check_version(import: &OperatorSetIdProto, at: &Path<'_>) -> Result<(), ModelError> {
+    let got = import.version();
+    if (1..=i64::from(i32::MAX)).contains(&got) {
+        return Ok(());
+    }
+    Err(ModelError::OpsetVersion {
+        at: at.to_string(),
+        domain: place::shown_domain(import.domain()),
+        got,
+    })
 }
