@@ -4,7 +4,7 @@
 //! both types can be kept between calls, the types are compatible, and no name is bound twice. The number of uses is
 //! checked apart from that ([`crate::uses::check_binding_uses`]), because a session may allow more than the graph does.
 
-mod compatible;
+pub(crate) mod compatible;
 
 use crate::error::{BindingError, FieldError, UnknownPolicy};
 use crate::path::Path;

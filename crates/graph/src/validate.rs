@@ -10,14 +10,18 @@
 //! read, but for the positions of sparse tensors and the parameters of encodings; their sizes are compared with the
 //! dimensions.
 
+mod affine;
 pub(crate) mod attributes;
 mod calls;
 mod context;
 mod control_flow;
+mod encoded;
 mod functions;
 mod nesting;
 mod nodes;
 mod opsets;
+mod paged_cache;
+mod parameters;
 mod parts;
 mod scope;
 mod sparse_tensors;
@@ -37,6 +41,7 @@ use crate::functions::FunctionTable;
 use crate::load::ExternalData;
 use crate::path::Path;
 use crate::struct_types::StructTypes;
+use parameters::Parameters;
 use refeed_proto::{ModelProto, NodeProto};
 
 /// Newest format that refeed reads.
@@ -80,15 +85,24 @@ pub(crate) fn validate(
     }
     let opsets = Opsets::of_model(model, rules)?;
     let functions = FunctionTable::new(&model.functions)?;
+    let at = Path::MODEL;
+    let at = at.field("graph");
+    // The verifier is told nothing of other files and takes references to shared parameters on trust.
+    let parameters = match external {
+        Some(external) if rules != Rules::Verifier => {
+            Some(Parameters::new(graph, external, &catalogue, &at)?)
+        }
+        _ => None,
+    };
     let context = Context {
         rules,
         ir_version: model.ir_version.unwrap_or(NEWEST_IR_VERSION),
         functions: Some(&functions),
         external,
         catalogue: &catalogue,
+        parameters: parameters.as_ref(),
     };
-    let at = Path::MODEL;
-    scope::check_graph(graph, &at.field("graph"), Some(&opsets), &context)?;
+    scope::check_graph(graph, &at, Some(&opsets), &context)?;
     functions::check(model, &opsets, &context)?;
     calls::check(model, &functions)?;
     Ok(Validated { bindings, warnings })

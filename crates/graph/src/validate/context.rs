@@ -1,5 +1,6 @@
 //! What a message is checked against.
 
+use super::parameters::Parameters;
 use crate::functions::FunctionTable;
 use crate::load::ExternalData;
 use crate::struct_types::StructTypes;
@@ -65,4 +66,6 @@ pub(crate) struct Context<'m> {
     /// Where tensors in other files are; when that is not known, only their entries are checked.
     pub(crate) external: Option<&'m ExternalData>,
     pub(crate) catalogue: &'m StructTypes<'m>,
+    /// The model's shared quantization parameters; references to them are taken on trust without.
+    pub(super) parameters: Option<&'m Parameters<'m>>,
 }

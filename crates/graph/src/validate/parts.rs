@@ -3,8 +3,8 @@
 use super::attributes::{self, Declared};
 use super::types::{self, Role};
 use super::{
-    Context, NEWEST_IR_VERSION, Opsets, Rules, functions, nesting, scope, sparse_tensors, tensors,
-    value_infos,
+    Context, NEWEST_IR_VERSION, Opsets, Rules, encoded, functions, nesting, paged_cache, scope,
+    sparse_tensors, tensors, value_infos,
 };
 use crate::bindings;
 use crate::error::ModelError;
@@ -13,8 +13,8 @@ use crate::path::{Path, Step};
 use crate::struct_types::StructTypes;
 use crate::uses;
 use refeed_proto::{
-    AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, StructTypeProto,
-    TensorProto, ValueInfoProto,
+    AttributeProto, EncodedValueProto, FunctionProto, GraphProto, NodeProto, PagedCacheProto,
+    SparseTensorProto, StructTypeProto, TensorProto, ValueInfoProto,
 };
 
 /// Checks a part of a model by itself.
@@ -103,6 +103,7 @@ impl PartVerifier {
             functions: None,
             external: self.external.as_ref(),
             catalogue,
+            parameters: None,
         }
     }
 
@@ -192,6 +193,29 @@ impl PartVerifier {
         let catalogue = StructTypes::deferred();
         let at = Path::root("value_info");
         value_infos::check_value(value, self.root, &at, &self.context(&catalogue))
+    }
+
+    /// Checks an encoded value.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check_encoded_value(&self, value: &EncodedValueProto) -> Result<(), ModelError> {
+        let catalogue = StructTypes::deferred();
+        encoded::check(
+            value,
+            &Path::root("encoded_value"),
+            &self.context(&catalogue),
+        )
+    }
+
+    /// Checks a paged cache: its pages, and each against those before it.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check_paged_cache(&self, cache: &PagedCacheProto) -> Result<(), ModelError> {
+        let catalogue = StructTypes::deferred();
+        let at = Path::root("paged_cache");
+        paged_cache::check(cache, None, &at, &self.context(&catalogue))
     }
 
     /// Checks a struct type that is declared outside the model's catalogue.

@@ -2,11 +2,17 @@
 
 mod attributes;
 mod declarations;
+mod encoded;
 mod functions;
 mod model_rules;
 mod names;
 mod nested_graphs;
 mod nodes;
+mod paged_cache;
+mod parameters;
+mod parts;
+mod rules;
+mod sparse_tensors;
 mod tensors;
 
 use super::*;

@@ -3,7 +3,7 @@
 use crate::error::ModelError;
 use crate::path::{Path, Place, Trail};
 use crate::uses;
-use crate::validate::{Context, sparse_tensors, tensors, value_infos};
+use crate::validate::{Context, encoded, paged_cache, sparse_tensors, tensors, value_infos};
 use refeed_proto::{FunctionProto, GraphProto, NodeProto};
 use std::collections::{HashMap, HashSet};
 
@@ -215,5 +215,9 @@ fn check_initializers(
         let at = at.item("sparse_initializer", index);
         sparse_tensors::check(sparse, &at, context)?;
     }
-    Ok(())
+    for (index, value) in graph.encoded_initializer.iter().enumerate() {
+        let at = at.named("encoded_initializer", index, value.name());
+        encoded::check(value, &at, context)?;
+    }
+    paged_cache::check_initializers(graph, at, context)
 }
