@@ -139,13 +139,12 @@ fn roles_are_known_and_name_initializers() {
         with("scales", "other"),
         &["quant_parameter_tensor_names[\"scales\"]: expected each role once"],
     );
-    for missing in 0..3 {
+    for (missing, (role, _)) in ROLES.into_iter().enumerate() {
         let model = changed(|graph| {
             graph.quantization_annotation[0]
                 .quant_parameter_tensor_names
                 .remove(missing);
         });
-        let role = ROLES[missing].0;
         refused(
             model,
             &[&format!("[\"{role}\"]: expected an initializer, got none")],
