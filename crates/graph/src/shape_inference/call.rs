@@ -34,7 +34,8 @@ impl Driver<'_> {
         };
         let own = match function.opset_import.is_empty() {
             true => None,
-            false => match Opsets::new(&Path::of(Step::Function(function)), &function.opset_import) {
+            false => match Opsets::new(&Path::of(Step::Function(function)), &function.opset_import)
+            {
                 Ok(opsets) => Some(opsets),
                 Err(error) => {
                     self.problem(at(), Fault::Call(error.to_string()));

@@ -98,7 +98,7 @@ fn a_domain_without_a_version_is_named_at_export() {
     let refused = builder.to_model().unwrap_err().to_string();
     assert_eq!(
         refused,
-        "node 0 (mine::Mine): domain `mine` is not imported; imported: ai.onnx"
+        "graph.node[0] (mine::Mine): domain `mine` is not imported; imported: ai.onnx"
     );
 }
 
@@ -407,7 +407,7 @@ fn inputs_and_outputs_can_go() {
     assert_eq!(builder.remove_input("unused").unwrap().name(), "unused");
     assert!(matches!(
         builder.remove_input("x").unwrap_err(),
-        BuildError::StillUsed { reader, .. } if reader == "node 0 (Neg) input 0"
+        BuildError::StillUsed { reader, .. } if reader == "graph.node[0] (Neg).input[0]"
     ));
     builder
         .make_initializer(floats("x", &[1, 3], &[1.0; 3]))
