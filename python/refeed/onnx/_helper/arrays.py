@@ -62,13 +62,13 @@ def to_array(tensor: TensorProto, base_dir: str = "", *, copy: bool | None = Non
     dtype = tensor_dtype_to_np_dtype(tensor.data_type)
     count = math.prod(shape)
     external = uses_external_data(tensor)
+    if copy is False:
+        _check_viewable(tensor, element.bits, external)
     raw = None
     if external:
         raw = read_external_data(tensor, base_dir)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
-    if copy is False:
-        _check_viewable(tensor, element.bits, raw is None, external)
     if raw is None or not element.bits:
         values = _typed(tensor, element.field, element.bits, count, dtype)
     else:
@@ -77,11 +77,11 @@ def to_array(tensor: TensorProto, base_dir: str = "", *, copy: bool | None = Non
     return array.copy() if copy and not array.flags.writeable else array
 
 
-def _check_viewable(tensor: TensorProto, bits: int, typed: bool, external: bool) -> None:
+def _check_viewable(tensor: TensorProto, bits: int, external: bool) -> None:
     """Refuse what `copy=False` cannot give."""
     if external:
         why = "its elements are in a file; load them first, with external_data_helper.load_external_data_for_tensor"
-    elif typed:
+    elif not tensor.HasField("raw_data"):
         why = "its elements are not in raw_data"
     elif bits in (2, 4, 6):
         why = f"its elements take {bits} bits, and a byte each in an array"
