@@ -98,7 +98,8 @@ def test_tensors_with_any_content(data_type: int, data: st.DataObject) -> None:
             (lambda o, array=array: o.numpy_helper.from_array(array))
             for array in [
                 np.array(["a", "b"]), np.array("a"), np.array([["a", "b"], ["c", "d"]]),
-                np.array(["a", b"\xff"], object), np.array([b"a"]), np.array([1], object), np.array(["a", 1], object), np.array([None], object),
+                np.array(["a", b"\xff"], object), np.array([b"a"]),
+                np.array([1], object), np.array(["a", 1], object), np.array([None], object),
                 np.array([], object), np.array([np.str_("a"), np.bytes_(b"b")], object), np.array(["\ud800"], object),
                 np.array([1, 2], ">f4"), np.array([1, 2], ">i2"), np.array([1], "M8[s]"), np.array([1], "g"),
                 np.array([1, 2, 3], ml_dtypes.float8_e4m3), np.array([(1, 2)], [("a", "i4"), ("b", "f4")]),
@@ -112,7 +113,8 @@ def test_tensors_with_any_content(data_type: int, data: st.DataObject) -> None:
             (lambda o, array=array: o.numpy_helper.tobytes_little_endian(array))
             for array in [
                 np.array([1, 2], ">i4"), np.array([1, 2], "<i4"), np.array([[1, 2], [3, 4]], np.int16).T,
-                np.array(["a"]), np.array([1], ">c8"), np.array([1], ml_dtypes.bfloat16), np.float32(1), np.array([], ">f8"), [1], 3,
+                np.array(["a"]), np.array([1], ">c8"), np.array([1], ml_dtypes.bfloat16), np.float32(1),
+                np.array([], ">f8"), [1], 3,
             ]
         ),
     ],
@@ -239,7 +241,8 @@ def test_saturating_casts(dtype: np.dtype[Any]) -> None:
     numbers: list[Any] = [
         np.array([-1e9, -300, -7.5, -0.3, 0, 0.3, 1, 7.5, 300, 70000, 1e9, np.inf, -np.inf], np.float32),
         np.array([-0.5, 0.5, 1.5, 2.5, -1.5, 3.25]), np.array([-300, -2, 0, 3, 9, 300]),
-        np.array([0, 7, 255], np.uint8), np.array([[1.5, -2], [3, 4]], np.float16), np.array([1.5, -7], ml_dtypes.bfloat16), 3.5, [1, 2], [],
+        np.array([0, 7, 255], np.uint8), np.array([[1.5, -2], [3, 4]], np.float16),
+        np.array([1.5, -7], ml_dtypes.bfloat16), 3.5, [1, 2], [],
     ]  # fmt: skip
     for x in numbers:
         same(lambda o, x=x: o.numpy_helper.saturate_cast(x, dtype))
