@@ -9,6 +9,7 @@ pub(crate) mod convert;
 pub(crate) mod descriptor;
 pub(crate) mod enums;
 pub(crate) mod fields;
+pub(crate) mod make;
 pub(crate) mod message;
 pub(crate) mod methods;
 pub(crate) mod repeated;
@@ -33,6 +34,8 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     classes::add_to(&module)?;
     module.add_function(wrap_pyfunction!(text_form::parse_text, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
+    module.add_function(wrap_pyfunction!(make::make_node, &module)?)?;
+    module.add_function(wrap_pyfunction!(make::make_attribute, &module)?)?;
     let descriptor = PyModule::new(py, "descriptor")?;
     descriptor::add_to(&descriptor)?;
     module.setattr("_descriptor", descriptor)?;

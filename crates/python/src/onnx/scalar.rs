@@ -91,7 +91,14 @@ pub(crate) fn payload_of(object: &Bound<'_, PyBytes>) -> Payload {
     Payload::with_source(bytes, Arc::new(object.clone().unbind()))
 }
 
-fn integer<'a, 'py, T>(field: &FieldDescriptor, object: &'a Bound<'py, PyAny>) -> PyResult<T>
+/// An integer of a field.
+///
+/// # Errors
+/// `TypeError` for a boolean and what is no integer, `ValueError` when it is out of range.
+pub(crate) fn integer<'a, 'py, T>(
+    field: &FieldDescriptor,
+    object: &'a Bound<'py, PyAny>,
+) -> PyResult<T>
 where
     T: FromPyObject<'a, 'py, Error = PyErr>,
 {
@@ -116,7 +123,11 @@ where
     })
 }
 
-fn real(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<f64> {
+/// A real number of a field.
+///
+/// # Errors
+/// `TypeError` when it is none.
+pub(crate) fn real(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<f64> {
     object.extract().map_err(|error: PyErr| {
         if error.is_instance_of::<PyTypeError>(object.py()) {
             named(field, "a real number", object)
@@ -136,7 +147,11 @@ fn boolean(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<bool>
     Err(named(field, "a bool", object))
 }
 
-fn text(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<Text> {
+/// Text of a field: `str`, or `bytes` in UTF-8.
+///
+/// # Errors
+/// `TypeError` when it is neither, `UnicodeError` when it is no text.
+pub(crate) fn text(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<Text> {
     if let Ok(text) = object.cast::<PyString>() {
         return Ok(Text::from(&*text.to_cow()?));
     }
@@ -153,7 +168,11 @@ fn text(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<Text> {
     Err(named(field, "a str", object))
 }
 
-fn payload(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<Payload> {
+/// Bytes of a field.
+///
+/// # Errors
+/// `TypeError` when it is not `bytes`.
+pub(crate) fn payload(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<Payload> {
     // A subclass may have a finaliser of its own: its content is copied, so that the object need not be kept.
     if let Ok(bytes) = object.cast_exact::<PyBytes>() {
         return Ok(payload_of(bytes));

@@ -1,51 +1,29 @@
 """Attributes of nodes: making them from Python values, and reading them."""
 
-import numbers
-from collections.abc import Callable, Iterable
 from typing import Any
 
-from refeed.onnx.messages import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, TypeProto
+from refeed._native import _onnx
+from refeed.onnx.messages import AttributeProto, NodeProto
 
-
-def _to_bytes(value: str | bytes) -> bytes:
-    return value.encode("utf-8") if isinstance(value, str) else value
-
-
-def _every(kinds: type | tuple[type, ...]) -> Callable[[list[Any]], bool]:
-    return lambda values: all(isinstance(value, kinds) for value in values)
-
-
-#: Which values a field of one value takes, how the value is written, and the type that it makes. The first row that
-#: takes a value decides: `bool` and the integers of NumPy are `Integral`, and every `Integral` is also `Real`.
-_SINGLE: list[tuple[type | tuple[type, ...], str, Callable[[Any], Any] | None, int]] = [
-    (numbers.Integral, "i", int, AttributeProto.INT),
-    (numbers.Real, "f", float, AttributeProto.FLOAT),
-    ((str, bytes), "s", _to_bytes, AttributeProto.STRING),
-    (TensorProto, "t", None, AttributeProto.TENSOR),
-    (SparseTensorProto, "sparse_tensor", None, AttributeProto.SPARSE_TENSOR),
-    (GraphProto, "g", None, AttributeProto.GRAPH),
-    (TypeProto, "tp", None, AttributeProto.TYPE_PROTO),
-]
-
-#: The same for lists.
-_REPEATED: list[tuple[Callable[[list[Any]], bool], str, int]] = [
-    (_every(numbers.Integral), "ints", AttributeProto.INTS),
-    (_every(numbers.Real), "floats", AttributeProto.FLOATS),
-    (_every((str, bytes)), "strings", AttributeProto.STRINGS),
-    (_every(TensorProto), "tensors", AttributeProto.TENSORS),
-    (_every(SparseTensorProto), "sparse_tensors", AttributeProto.SPARSE_TENSORS),
-    (_every(GraphProto), "graphs", AttributeProto.GRAPHS),
-    (_every(TypeProto), "type_protos", AttributeProto.TYPE_PROTOS),
-]
-
-_FIELDS = {number: field for _, field, _, number in _SINGLE} | {number: field for _, field, number in _REPEATED}
-
-
-def attr_type_to_str(attr_type: int) -> str:
-    """Return the name of an attribute type, `UNDEFINED` for a number that is none."""
-    if attr_type in AttributeProto.AttributeType.values():
-        return str(AttributeProto.AttributeType.Name(attr_type))
-    return "UNDEFINED"
+#: The fields that hold the value of each type: one value, or a list.
+_SINGLE = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+}
+_REPEATED = {
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
 
 
 def make_attribute(
@@ -86,57 +64,7 @@ def make_attribute(
     >>> make_attribute("axes", [0, 2]).ints
     [0, 2]
     """
-    attribute = AttributeProto()
-    attribute.name = key
-    if doc_string:
-        attribute.doc_string = doc_string
-    row = next((row for row in _SINGLE if isinstance(value, row[0])), None)
-    if row is not None:
-        _, field, convert, made = row
-        if convert is None:
-            getattr(attribute, field).CopyFrom(value)
-        else:
-            setattr(attribute, field, convert(value))
-    elif isinstance(value, Iterable):
-        made = _fill_repeated(attribute, key, list(value), attr_type)
-    else:
-        raise TypeError(
-            f"attribute {key!r}: {value!r} of type {type(value).__name__} is no attribute's value; expected a "
-            "number, str, bytes, TensorProto, SparseTensorProto, GraphProto, TypeProto, or a list of one of them"
-        )
-    if attr_type is not None and attr_type != made:
-        raise TypeError(
-            f"attribute {key!r}: the value makes type {attr_type_to_str(made)} ({made}), but attr_type is "
-            f"{attr_type_to_str(attr_type)} ({attr_type})"
-        )
-    attribute.type = made
-    return attribute
-
-
-def _fill_repeated(attribute: AttributeProto, key: str, values: list[Any], attr_type: int | None) -> int:
-    """Write a list, and return the type that it makes."""
-    if attr_type is not None:
-        field = next((field for _, field, made in _REPEATED if made == attr_type), None)
-        if field is None:
-            # The class that onnx raises here.
-            raise AssertionError(
-                f"attribute {key!r}: the value is a list, but attr_type is {attr_type_to_str(attr_type)} ({attr_type})"
-            )
-        made = int(attr_type)
-    elif not values:
-        raise ValueError(f"attribute {key!r}: an empty list does not say its type; give attr_type")
-    else:
-        row = next((row for row in _REPEATED if row[0](values)), None)
-        if row is None:
-            kinds = sorted({type(value).__name__ for value in values})
-            raise ValueError(
-                f"attribute {key!r}: no attribute holds a list of {', '.join(kinds)}; expected all numbers, all str "
-                "or bytes, or messages of one class"
-            )
-        _, field, made = row
-    if made == AttributeProto.STRINGS:
-        values = [_to_bytes(value) for value in values]
-    getattr(attribute, field).extend(values)
+    made: AttributeProto = _onnx._make_attribute(key, value, doc_string, attr_type)
     return made
 
 
@@ -194,14 +122,9 @@ def get_attribute_value(attr: AttributeProto) -> Any:
         raise ValueError(
             f"attribute {attr.name!r} has no value: it refers to the attribute {attr.ref_attr_name!r} of its function"
         )
-    field = _FIELDS.get(attr.type)
-    if field is None:
-        return None
-    value = getattr(attr, field)
-    return list(value) if attr.type in _LISTS else value
-
-
-_LISTS = {made for _, _, made in _REPEATED}
+    if attr.type in _SINGLE:
+        return getattr(attr, _SINGLE[attr.type])
+    return list(getattr(attr, _REPEATED[attr.type])) if attr.type in _REPEATED else None
 
 
 def get_node_attr_value(node: NodeProto, attr_name: str) -> Any:

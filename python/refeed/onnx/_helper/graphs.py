@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from refeed.onnx._helper.attributes import make_attribute
+from refeed._native import _onnx
 from refeed.onnx._helper.versions import NEWEST_IR_VERSION, NEWEST_OPSET, find_min_ir_version_for
 from refeed.onnx.messages import (
     AttributeProto,
@@ -55,20 +55,8 @@ def make_node(
     >>> node.attribute[0].i
     1
     """
-    node = NodeProto()
-    node.op_type = op_type
-    node.input.extend(inputs)
-    node.output.extend(outputs)
-    if name:
-        node.name = name
-    if doc_string:
-        node.doc_string = doc_string
-    if domain is not None:
-        node.domain = domain
-    if overload is not None:
-        node.overload = overload
-    node.attribute.extend(make_attribute(key, value) for key, value in sorted(kwargs.items()) if value is not None)
-    return node
+    made: NodeProto = _onnx._make_node(op_type, inputs, outputs, name, doc_string, domain, overload, kwargs)
+    return made
 
 
 def make_operatorsetid(domain: str, version: int) -> OperatorSetIdProto:

@@ -1,0 +1,469 @@
+//! Nodes and attributes from Python values: what `refeed.onnx.helper.make_node` and `make_attribute` do.
+//!
+//! They make most of the messages of a model that is written in Python, so each is built in one piece, and no field is
+//! set through Python.
+
+use super::message::{self, Message};
+use super::repeated::too_deep;
+use super::{scalar, tree};
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyIterator, PyString, PyType};
+use refeed_proto::attribute_proto::AttributeType;
+use refeed_proto::message::{
+    EditableMessage, FieldDescriptor, FrozenMessage, MessageDescriptor, Payload, Text, Value,
+    descriptors,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A field of the schema, looked up when the crate is compiled.
+macro_rules! field {
+    ($message:ident, $name:literal) => {
+        const { field(&descriptors::$message, $name) }
+    };
+}
+
+const fn field(message: &'static MessageDescriptor, name: &str) -> &'static FieldDescriptor {
+    let mut slot = 0;
+    while slot < message.fields.len() {
+        if same(message.fields[slot].name.as_bytes(), name.as_bytes()) {
+            return &message.fields[slot];
+        }
+        slot += 1;
+    }
+    panic!("the schema has no such field")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}
+
+/// A message that is being made.
+struct Draft {
+    descriptor: &'static MessageDescriptor,
+    values: Box<[Value]>,
+}
+
+impl Draft {
+    fn new(descriptor: &'static MessageDescriptor) -> Draft {
+        Draft {
+            descriptor,
+            values: vec![Value::Absent; descriptor.fields.len()].into(),
+        }
+    }
+
+    fn set(&mut self, field: &FieldDescriptor, value: Value) {
+        self.values[usize::from(field.slot)] = value;
+    }
+
+    fn finish(self, py: Python<'_>) -> PyResult<Arc<FrozenMessage>> {
+        let made = FrozenMessage::new(self.descriptor, self.values, None);
+        made.map(Arc::new).map_err(|error| too_deep(py, error))
+    }
+}
+
+/// A list as a value of a repeated field, which is absent when it is empty.
+fn list<T>(items: Vec<T>, value: impl FnOnce(Arc<[T]>) -> Value) -> Value {
+    if items.is_empty() {
+        Value::Absent
+    } else {
+        value(items.into())
+    }
+}
+
+/// Makes a node. The attributes are those of the dictionary that are not `None`, in the order of their names.
+///
+/// # Errors
+/// `TypeError` and `ValueError` for values that do not fit.
+#[pyfunction(name = "_make_node")]
+#[allow(clippy::too_many_arguments)] // As Python's function has them.
+pub(crate) fn make_node<'py>(
+    py: Python<'py>,
+    op_type: &Bound<'py, PyAny>,
+    inputs: &Bound<'py, PyAny>,
+    outputs: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyAny>,
+    doc_string: &Bound<'py, PyAny>,
+    domain: &Bound<'py, PyAny>,
+    overload: &Bound<'py, PyAny>,
+    attributes: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut node = Draft::new(&descriptors::NODE_PROTO);
+    let always = field!(NODE_PROTO, "op_type");
+    node.set(always, scalar::to_value(always, op_type)?);
+    for (field, names) in [
+        (field!(NODE_PROTO, "input"), inputs),
+        (field!(NODE_PROTO, "output"), outputs),
+    ] {
+        let names = iterate(field, names)?.map(|name| scalar::text(field, &name?));
+        node.set(field, list(names.collect::<PyResult<_>>()?, Value::Texts));
+    }
+    for (field, text) in [
+        (field!(NODE_PROTO, "name"), name),
+        (field!(NODE_PROTO, "doc_string"), doc_string),
+    ] {
+        if text.is_truthy()? {
+            node.set(field, scalar::to_value(field, text)?);
+        }
+    }
+    for (field, text) in [
+        (field!(NODE_PROTO, "domain"), domain),
+        (field!(NODE_PROTO, "overload"), overload),
+    ] {
+        if !text.is_none() {
+            node.set(field, scalar::to_value(field, text)?);
+        }
+    }
+
+    let mut named = Vec::with_capacity(attributes.len());
+    let key = field!(ATTRIBUTE_PROTO, "name");
+    for (name, value) in attributes {
+        if !value.is_none() {
+            named.push((scalar::text(key, &name)?, value));
+        }
+    }
+    // UTF-8 sorts as its code points do.
+    named.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let made = named
+        .into_iter()
+        .map(|(name, value)| attribute(py, name, &value, None, None));
+    let made = list(made.collect::<PyResult<_>>()?, Value::Messages);
+    node.set(field!(NODE_PROTO, "attribute"), made);
+    message::wrap(py, EditableMessage::from_frozen(node.finish(py)?))
+}
+
+/// Makes an attribute.
+///
+/// # Errors
+/// `TypeError`, `ValueError` and `AssertionError` for values that are no attribute's, or of another type than asked for.
+#[pyfunction(name = "_make_attribute")]
+pub(crate) fn make_attribute<'py>(
+    py: Python<'py>,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    doc_string: &Bound<'py, PyAny>,
+    attr_type: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let name = scalar::text(field!(ATTRIBUTE_PROTO, "name"), key)?;
+    let doc_string = doc_string.is_truthy()?.then_some(doc_string);
+    let made = attribute(py, name, value, doc_string, attr_type)?;
+    message::wrap(py, EditableMessage::from_frozen(made))
+}
+
+fn attribute<'py>(
+    py: Python<'py>,
+    name: Text,
+    value: &Bound<'py, PyAny>,
+    doc_string: Option<&Bound<'py, PyAny>>,
+    attr_type: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Arc<FrozenMessage>> {
+    let made = match item(value)? {
+        Item::Other if ITERABLE.has(value)? => repeated(&name, value, attr_type)?,
+        Item::Other => {
+            let got = value.repr()?;
+            let kind = type_name(value)?;
+            return Err(PyTypeError::new_err(format!(
+                "attribute {name:?}: {got} of type {kind} is no attribute's value; expected a number, str, bytes, \
+                 TensorProto, SparseTensorProto, GraphProto, TypeProto, or a list of one of them"
+            )));
+        }
+        item => single(item, value)?,
+    };
+    if let Some(wanted) = attr_type
+        && !wanted.eq(made.kind as i32)?
+    {
+        return Err(PyTypeError::new_err(format!(
+            "attribute {name:?}: the value makes type {}, but attr_type is {}",
+            made.kind.as_str_name(),
+            type_shown(wanted)?
+        )));
+    }
+    let mut attribute = Draft::new(&descriptors::ATTRIBUTE_PROTO);
+    attribute.set(field!(ATTRIBUTE_PROTO, "name"), Value::Text(name));
+    if let Some(text) = doc_string {
+        let field = field!(ATTRIBUTE_PROTO, "doc_string");
+        attribute.set(field, scalar::to_value(field, text)?);
+    }
+    attribute.set(made.field, made.value);
+    let kind = Value::Int((made.kind as i32).into());
+    attribute.set(field!(ATTRIBUTE_PROTO, "type"), kind);
+    attribute.finish(py)
+}
+
+/// What a Python value makes.
+struct Made {
+    kind: AttributeType,
+    field: &'static FieldDescriptor,
+    value: Value,
+}
+
+/// A class of messages that attributes hold: what one of them makes, and what a list of them makes.
+struct Held {
+    one: (AttributeType, &'static FieldDescriptor),
+    many: (AttributeType, &'static FieldDescriptor),
+}
+
+static HELD: [Held; 4] = [
+    Held {
+        one: (AttributeType::Tensor, field!(ATTRIBUTE_PROTO, "t")),
+        many: (AttributeType::Tensors, field!(ATTRIBUTE_PROTO, "tensors")),
+    },
+    Held {
+        one: (
+            AttributeType::SparseTensor,
+            field!(ATTRIBUTE_PROTO, "sparse_tensor"),
+        ),
+        many: (
+            AttributeType::SparseTensors,
+            field!(ATTRIBUTE_PROTO, "sparse_tensors"),
+        ),
+    },
+    Held {
+        one: (AttributeType::Graph, field!(ATTRIBUTE_PROTO, "g")),
+        many: (AttributeType::Graphs, field!(ATTRIBUTE_PROTO, "graphs")),
+    },
+    Held {
+        one: (AttributeType::TypeProto, field!(ATTRIBUTE_PROTO, "tp")),
+        many: (
+            AttributeType::TypeProtos,
+            field!(ATTRIBUTE_PROTO, "type_protos"),
+        ),
+    },
+];
+
+/// Of what kind a Python value is. Booleans and the integers of NumPy are integers too; every integer is a real number.
+#[derive(Clone, Copy)]
+enum Item {
+    Integer,
+    Real,
+    Text,
+    Message(&'static Held),
+    Other,
+}
+
+fn item(value: &Bound<'_, PyAny>) -> PyResult<Item> {
+    if value.is_instance_of::<PyInt>() {
+        return Ok(Item::Integer);
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Item::Real);
+    }
+    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
+        return Ok(Item::Text);
+    }
+    if let Ok(message) = value.cast::<Message>() {
+        let descriptor = message.get().cell().descriptor();
+        let held = HELD
+            .iter()
+            .find(|held| held.one.1.kind.message() == Some(descriptor));
+        return Ok(held.map_or(Item::Other, Item::Message));
+    }
+    Ok(if INTEGRAL.has(value)? {
+        Item::Integer
+    } else if REAL.has(value)? {
+        Item::Real
+    } else {
+        Item::Other
+    })
+}
+
+/// One value, which is no list.
+fn single(item: Item, value: &Bound<'_, PyAny>) -> PyResult<Made> {
+    let (kind, field) = match item {
+        Item::Integer => (AttributeType::Int, field!(ATTRIBUTE_PROTO, "i")),
+        Item::Real => (AttributeType::Float, field!(ATTRIBUTE_PROTO, "f")),
+        Item::Text | Item::Other => (AttributeType::String, field!(ATTRIBUTE_PROTO, "s")),
+        Item::Message(held) => held.one,
+    };
+    let value = match item {
+        // A field takes no boolean and no `Integral` without an index.
+        Item::Integer if !value.is_exact_instance_of::<PyInt>() => {
+            let number = value.py().get_type::<PyInt>().call1((value,))?;
+            scalar::to_value(field, &number)?
+        }
+        Item::Integer | Item::Real => scalar::to_value(field, value)?,
+        Item::Text | Item::Other => Value::bytes(bytes(field, value)?),
+        Item::Message(_) => Value::Message(frozen(field, value)?),
+    };
+    Ok(Made { kind, field, value })
+}
+
+/// An iterable.
+fn repeated(
+    name: &Text,
+    value: &Bound<'_, PyAny>,
+    attr_type: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Made> {
+    let values = value.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let (kind, field) = match attr_type {
+        Some(wanted) => asked_for(name, wanted)?,
+        None => inferred(name, &values)?,
+    };
+    let values = values.iter();
+    let value = match kind {
+        AttributeType::Ints => {
+            let numbers = values.map(|value| scalar::integer(field, value));
+            list(numbers.collect::<PyResult<_>>()?, Value::Ints)
+        }
+        AttributeType::Floats => {
+            // Beyond the range of `float` the sign is what is left.
+            let numbers = values.map(|value| Ok(scalar::real(field, value)? as f32));
+            list(numbers.collect::<PyResult<_>>()?, Value::Floats)
+        }
+        AttributeType::Strings => {
+            let strings = values.map(|value| bytes(field, value));
+            list(strings.collect::<PyResult<_>>()?, Value::Payloads)
+        }
+        _ => {
+            let messages = values.map(|value| frozen(field, value));
+            list(messages.collect::<PyResult<_>>()?, Value::Messages)
+        }
+    };
+    Ok(Made { kind, field, value })
+}
+
+/// The types of lists, each with its field.
+fn lists() -> impl Iterator<Item = (AttributeType, &'static FieldDescriptor)> {
+    [
+        (AttributeType::Ints, field!(ATTRIBUTE_PROTO, "ints")),
+        (AttributeType::Floats, field!(ATTRIBUTE_PROTO, "floats")),
+        (AttributeType::Strings, field!(ATTRIBUTE_PROTO, "strings")),
+    ]
+    .into_iter()
+    .chain(HELD.iter().map(|held| held.many))
+}
+
+fn asked_for(
+    name: &Text,
+    wanted: &Bound<'_, PyAny>,
+) -> PyResult<(AttributeType, &'static FieldDescriptor)> {
+    for (kind, field) in lists() {
+        if wanted.eq(kind as i32)? {
+            return Ok((kind, field));
+        }
+    }
+    // The class that onnx raises here.
+    Err(PyAssertionError::new_err(format!(
+        "attribute {name:?}: the value is a list, but attr_type is {}",
+        type_shown(wanted)?
+    )))
+}
+
+fn inferred(
+    name: &Text,
+    values: &[Bound<'_, PyAny>],
+) -> PyResult<(AttributeType, &'static FieldDescriptor)> {
+    let mut common: Option<Item> = None;
+    for value in values {
+        common = Some(match (common, item(value)?) {
+            (None, item) => item,
+            (Some(Item::Integer), Item::Integer) => Item::Integer,
+            (Some(Item::Integer | Item::Real), Item::Integer | Item::Real) => Item::Real,
+            (Some(Item::Text), Item::Text) => Item::Text,
+            (Some(Item::Message(a)), Item::Message(b)) if std::ptr::eq(a, b) => Item::Message(a),
+            _ => Item::Other,
+        });
+    }
+    Ok(match common {
+        Some(Item::Integer) => (AttributeType::Ints, field!(ATTRIBUTE_PROTO, "ints")),
+        Some(Item::Real) => (AttributeType::Floats, field!(ATTRIBUTE_PROTO, "floats")),
+        Some(Item::Text) => (AttributeType::Strings, field!(ATTRIBUTE_PROTO, "strings")),
+        Some(Item::Message(held)) => held.many,
+        None => {
+            return Err(PyValueError::new_err(format!(
+                "attribute {name:?}: an empty list does not say its type; give attr_type"
+            )));
+        }
+        Some(Item::Other) => {
+            let kinds = values.iter().map(type_name);
+            let kinds: Vec<_> = kinds
+                .collect::<PyResult<BTreeSet<_>>>()?
+                .into_iter()
+                .collect();
+            return Err(PyValueError::new_err(format!(
+                "attribute {name:?}: no attribute holds a list of {}; expected all numbers, all str or bytes, or \
+                 messages of one class",
+                kinds.join(", ")
+            )));
+        }
+    })
+}
+
+fn bytes(field: &'static FieldDescriptor, value: &Bound<'_, PyAny>) -> PyResult<Payload> {
+    match value.cast::<PyString>() {
+        Ok(text) => Ok(Payload::new(text.to_cow()?.into_owned().into())),
+        Err(_) => scalar::payload(field, value),
+    }
+}
+
+fn frozen(
+    field: &'static FieldDescriptor,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<Arc<FrozenMessage>> {
+    let Some(descriptor) = field.kind.message() else {
+        return Err(PyTypeError::new_err(format!(
+            "{}: holds no message",
+            field.name
+        )));
+    };
+    let cell = message::cell_of(value, descriptor)?;
+    tree::with(|lock| cell.freeze(lock)).map_err(|error| too_deep(value.py(), error))
+}
+
+/// The items of an iterable.
+fn iterate<'py>(
+    field: &FieldDescriptor,
+    items: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyIterator>> {
+    items.try_iter().map_err(|_| {
+        let got = type_name(items).unwrap_or_else(|_| "an object".to_string());
+        PyTypeError::new_err(format!(
+            "{}: expected an iterable of str, got {got}",
+            field.name
+        ))
+    })
+}
+
+fn type_name(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(object.get_type().name()?.to_string())
+}
+
+/// A type asked for, with its name when it has one.
+fn type_shown(wanted: &Bound<'_, PyAny>) -> PyResult<String> {
+    let number = wanted.extract::<i32>().ok();
+    Ok(match number.and_then(|n| AttributeType::try_from(n).ok()) {
+        Some(kind) => kind.as_str_name().to_string(),
+        None => format!("{}, which is no type of attributes", wanted.repr()?),
+    })
+}
+
+/// An abstract base class of Python's library.
+struct AbstractClass {
+    module: &'static str,
+    name: &'static str,
+    class: PyOnceLock<Py<PyType>>,
+}
+
+impl AbstractClass {
+    const fn new(module: &'static str, name: &'static str) -> AbstractClass {
+        AbstractClass {
+            module,
+            name,
+            class: PyOnceLock::new(),
+        }
+    }
+
+    fn has(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        object.is_instance(self.class.import(object.py(), self.module, self.name)?)
+    }
+}
+
+static INTEGRAL: AbstractClass = AbstractClass::new("numbers", "Integral");
+static REAL: AbstractClass = AbstractClass::new("numbers", "Real");
+static ITERABLE: AbstractClass = AbstractClass::new("collections.abc", "Iterable");
