@@ -3,8 +3,12 @@
 # Calls take the package, whether they use it or not.
 # ruff: noqa: ARG005
 
+import gc
 import itertools
 import math
+import re
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -286,3 +290,171 @@ def test_random_integers_leave_the_global_generator_alone() -> None:
     before = np.random.get_state(legacy=False)["state"]["key"].tobytes()  # noqa: NPY002
     numpy_helper.create_random_int((2,), np.int32)
     assert np.random.get_state(legacy=False)["state"]["key"].tobytes() == before  # noqa: NPY002
+
+
+# Without a copy
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def view_address(tensor: TensorProto) -> int:
+    return address(np.frombuffer(tensor.raw_data_view(), np.uint8))
+
+
+def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    array.flags.writeable = False
+    return array
+
+
+PACKED = ("int2", "int4", "uint2", "uint4", "float4", "float6")
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.kind != "O" and not d.name.startswith(PACKED)], ids=str)
+def test_arrays_are_adopted_where_they_lie(dtype: np.dtype[Any]) -> None:
+    for shape in [(7,), (2, 3), (1,), ()]:
+        array = frozen(np.ones(shape, np.float32).astype(dtype))
+        tensor = numpy_helper.from_array(array, "t", copy=False)
+        assert view_address(tensor) == address(array)
+        back = numpy_helper.to_array(tensor, copy=False)
+        assert address(back) == address(array)
+        assert back.dtype == array.dtype
+        assert back.shape == array.shape
+        assert not back.flags.writeable
+        assert back.tobytes() == array.tobytes()
+        assert tensor.SerializeToString() == numpy_helper.from_array(array, "t").SerializeToString()
+        # Without `copy` it is not copied where it need not be, and it can be where that is asked for.
+        assert address(numpy_helper.to_array(tensor)) == address(array)
+        own = numpy_helper.to_array(tensor, copy=True)
+        assert address(own) != address(array)
+        assert own.flags.writeable
+        assert own.tobytes() == array.tobytes()
+
+
+def test_adopted_memory_outlives_the_array_and_the_tensor() -> None:
+    array = frozen(np.arange(1000, dtype=np.int64))
+    where, alive = address(array), weakref.ref(array)
+    graph = refeed.onnx.GraphProto(initializer=[numpy_helper.from_array(array, "w", copy=False)])
+    del array
+    gc.collect()
+    assert alive() is not None
+    back = numpy_helper.to_array(graph.initializer[0], copy=False)
+    assert address(back) == where
+    del graph
+    gc.collect()
+    assert alive() is not None
+    np.testing.assert_array_equal(back, np.arange(1000))
+    del back
+    gc.collect()
+    assert alive() is None, "the array is never let go"
+
+
+def test_an_array_may_go_while_messages_are_edited() -> None:
+    """What is let go inside an edit has a finaliser that comes back to messages."""
+    tensor = TensorProto()
+
+    class Owner(np.ndarray[Any, Any]):
+        def __del__(self) -> None:
+            tensor.name += "x"
+
+    for _ in range(3):
+        array = np.zeros(4, np.float32).view(Owner)
+        array.flags.writeable = False
+        array.base.flags.writeable = False  # type: ignore[union-attr]
+        holder = numpy_helper.from_array(array, copy=False)
+        del array
+        holder.raw_data = b"other"
+        holder.Clear()
+    assert tensor.name == "xxx"
+
+
+def test_bytes_are_adopted_where_they_lie() -> None:
+    payload = bytes(range(64))
+    where = address(np.frombuffer(payload, np.uint8))
+    tensor = TensorProto(data_type=TensorProto.UINT8, dims=[64], raw_data=payload)
+    assert tensor.raw_data is payload
+    assert view_address(tensor) == where
+    assert address(numpy_helper.to_array(tensor, copy=False)) == where
+    # An array over bytes is read-only by itself.
+    array = np.frombuffer(payload, np.int16)
+    assert view_address(numpy_helper.from_array(array, copy=False)) == where
+    assert numpy_helper.from_array(array, copy=False).raw_data == payload
+    copied = TensorProto()
+    copied.CopyFrom(tensor)
+    assert view_address(copied) == where
+
+
+def test_views_of_raw_data() -> None:
+    tensor = TensorProto()
+    assert tensor.raw_data_view().nbytes == 0
+    assert not tensor.HasField("raw_data")
+    tensor.raw_data = b"abc"
+    view = tensor.raw_data_view()
+    assert view.readonly
+    assert view == b"abc"
+    tensor.raw_data = b"other"
+    assert view == b"abc", "a later edit reached a view"
+    assert tensor.raw_data_view() == b"other"
+    with pytest.raises(TypeError):
+        view[0] = 1
+    assert refeed.onnx.EncodedValueProto(raw_data=b"q").raw_data_view() == b"q"
+    with pytest.raises(AttributeError):
+        _ = refeed.onnx.GraphProto().raw_data_view()  # type: ignore[attr-defined]
+
+
+def read_only_view_of_a_writeable_array() -> np.ndarray[Any, Any]:
+    return frozen(np.zeros(6, np.float32)[:])
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: np.zeros(3, np.float32), "can be written to"),
+        (read_only_view_of_a_writeable_array, "through the array that it is a view of"),
+        (lambda: frozen(np.frombuffer(bytearray(8), np.float32)), "through a bytearray"),
+        (lambda: frozen(np.frombuffer(memoryview(bytearray(8)), np.float32)), "written to"),
+        (lambda: frozen(frozen(np.zeros((2, 3), np.float32)).T), "not C-contiguous"),
+        (lambda: frozen(frozen(np.zeros(6, np.float32))[::2]), "not C-contiguous"),
+        (lambda: frozen(np.zeros(3, ">f4")), "byte order"),
+        (lambda: frozen(np.zeros(3, ml_dtypes.int4)), "elements of 4 bits"),
+        (lambda: frozen(np.zeros(3, ml_dtypes.float6_e2m3fn)), "elements of 6 bits"),
+        (lambda: frozen(np.array(["a"], object)), "strings"),
+        (lambda: frozen(np.array(["a"])), "strings"),
+        (lambda: frozen(np.zeros(3, "M8[s]")), "no tensor holds"),
+    ],
+)
+def test_arrays_that_cannot_be_adopted(make: Callable[[], np.ndarray[Any, Any]], why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        numpy_helper.from_array(make(), copy=False)
+
+
+def test_only_arrays_are_adopted() -> None:
+    with pytest.raises(TypeError, match="only an array"):
+        numpy_helper.from_array(np.float32(3), copy=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"data_type": 1, "dims": [1], "float_data": [1]}, "not in raw_data"),
+        ({"data_type": 8, "dims": [1], "string_data": [b"a"]}, "not in raw_data"),
+        ({"data_type": 22, "dims": [2], "raw_data": b"a"}, "4 bits"),
+        ({"data_type": 27, "dims": [4], "raw_data": b"abc"}, "6 bits"),
+        ({"data_type": 1, "dims": [2], "data_location": 1}, "in a file"),
+    ],
+)
+def test_tensors_without_an_array_of_their_own(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        numpy_helper.to_array(TensorProto(**fields), copy=False)
+
+
+def test_a_tensor_of_bytes_at_any_address() -> None:
+    """A payload from a file lies where it lies."""
+    payload = b"x" + np.arange(3, dtype=np.float32).tobytes()
+    view = np.frombuffer(payload, np.uint8)[1:]
+    tensor = numpy_helper.from_array(view, copy=False)
+    tensor.data_type, tensor.dims[0] = TensorProto.FLOAT, 3
+    array = numpy_helper.to_array(tensor, copy=False)
+    assert address(array) == address(view)
+    np.testing.assert_array_equal(array, [0, 1, 2])

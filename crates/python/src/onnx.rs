@@ -4,6 +4,7 @@
 //! adds its name, its constructor and, from the schema's tables, its fields. Every message, list and view reads and
 //! edits one tree of [`refeed_proto::message::EditableMessage`]s under one lock ([`tree`]).
 
+pub(crate) mod adopt;
 pub(crate) mod classes;
 pub(crate) mod convert;
 pub(crate) mod descriptor;
@@ -34,6 +35,7 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     classes::add_to(&module)?;
     module.add_function(wrap_pyfunction!(text_form::parse_text, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
+    module.add_function(wrap_pyfunction!(adopt::adopt, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_node, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_attribute, &module)?)?;
     let descriptor = PyModule::new(py, "descriptor")?;

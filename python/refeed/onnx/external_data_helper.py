@@ -142,7 +142,7 @@ def convert_model_to_external_data(
                 raise FileExistsError(f"external data would be written into {location!r}, which is there already")
         one_file = location or f"{uuid.uuid1()}.data"
     for tensor in _tensors(model) if convert_attribute else _initializers(model):
-        if tensor.HasField("raw_data") and len(tensor.raw_data) >= size_threshold:
+        if tensor.HasField("raw_data") and tensor.raw_data_view().nbytes >= size_threshold:
             set_external_data(tensor, one_file or _file_name(tensor.name))
 
 

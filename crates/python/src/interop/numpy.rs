@@ -3,6 +3,7 @@
 use super::Refused;
 use super::owner::ForeignMemory;
 use super::registry::{self, Registration};
+use bytes::Bytes;
 use numpy::npyffi::{NPY_TYPES, NpyTypes, PY_ARRAY_API, flags, get_type_object, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -131,6 +132,31 @@ pub(crate) fn import(array: &Bound<'_, PyUntypedArray>) -> Result<Tensor, Refuse
     // object is referenced from elsewhere.
     let memory = unsafe { ForeignMemory::new(data, bytes, array.as_any().clone().unbind()) };
     adopt(dtype, shape, memory)
+}
+
+/// The memory of a read-only array, with the object that keeps it.
+pub(crate) fn share(array: &Bound<'_, PyUntypedArray>) -> Result<Bytes, Refused> {
+    // SAFETY: a live array object; its header is read, nothing behind its data pointer.
+    let (data, flags) = unsafe {
+        let fields = &(*array.as_array_ptr()).fields;
+        (fields.data.cast_const().cast::<u8>(), fields.flags)
+    };
+    if flags & flags::NPY_ARRAY_WRITEABLE != 0 {
+        return Err(Refused::Value(
+            "the array can be written to; make it read-only first, with array.flags.writeable = False".into(),
+        ));
+    }
+    if !array.is_c_contiguous() {
+        return Err(Refused::Value(format!(
+            "expected a C-contiguous array, got strides {:?} (in bytes) for shape {:?}",
+            array.strides(),
+            array.shape()
+        )));
+    }
+    let bytes = array.len() * array.dtype().itemsize();
+    // SAFETY: as in `import`.
+    let memory = unsafe { ForeignMemory::new(data, bytes, array.as_any().clone().unbind()) };
+    Ok(Bytes::from_owner(memory))
 }
 
 /// A dense tensor over foreign memory.

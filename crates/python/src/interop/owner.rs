@@ -41,7 +41,8 @@ impl AsRef<[u8]> for ForeignMemory {
 
 impl Drop for ForeignMemory {
     fn drop(&mut self) {
-        let Some(object) = self.object.take() else {
+        // An object that goes while messages are locked might come back to them: it goes afterwards.
+        let Some(object) = self.object.take().and_then(tree::defer) else {
             return;
         };
         if run::is_detached() {

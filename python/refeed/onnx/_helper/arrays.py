@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from refeed._native import _onnx
 from refeed.onnx._helper.dtypes import DType, element_type, np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 from refeed.onnx._helper.external import read_external_data, uses_external_data
 from refeed.onnx._helper.packing import Array, Bytes, unpack
@@ -64,11 +65,11 @@ def to_array(tensor: TensorProto, base_dir: str = "", *, copy: bool | None = Non
     external = uses_external_data(tensor)
     if copy is False:
         _check_viewable(tensor, element.bits, external)
-    raw = None
+    raw: memoryview | bytes | None = None
     if external:
         raw = read_external_data(tensor, base_dir)
     elif tensor.HasField("raw_data"):
-        raw = tensor.raw_data
+        raw = tensor.raw_data_view()
     if raw is None or not element.bits:
         values = _typed(tensor, element.field, element.bits, count, dtype)
     else:
@@ -168,12 +169,41 @@ def from_array(array: Array, /, name: str | None = None, *, copy: bool = True) -
     tensor.data_type = np_dtype_to_tensor_dtype(array.dtype)
     bits = element_type(tensor.data_type).bits
     if not copy:
-        raise NotImplementedError
+        _check_adoptable(array, bits)
+        _onnx._adopt(tensor, array)
+        return tensor
     if tensor.data_type == TensorProto.STRING:
         tensor.string_data.extend(utf8(text) for text in np.asarray(array, object).reshape(-1).tolist())
     else:
         tensor.raw_data = bytes_of_codes(np.asarray(array), bits)
     return tensor
+
+
+def _check_adoptable(array: Array, bits: int) -> None:
+    """Refuse an array whose memory cannot be that of a tensor, or that somebody could still write to."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"only an array can be adopted with copy=False, got {type(array).__name__}")
+    if bits in (0, 2, 4, 6):
+        what = f"elements of {bits} bits, which are packed in tensors" if bits else "strings"
+        raise ValueError(f"an array cannot be adopted with copy=False: it has {what}")
+    held: Any = array
+    while isinstance(held, np.ndarray):
+        if held.flags.writeable:
+            where = "" if held is array else " through the array that it is a view of"
+            raise ValueError(
+                f"an array cannot be adopted with copy=False: its memory can be written to{where}; set "
+                "flags.writeable = False there first, or leave copy out"
+            )
+        held = held.base
+    if isinstance(held, (bytearray, memoryview)) and not memoryview(held).readonly:
+        raise ValueError(
+            f"an array cannot be adopted with copy=False: its memory can be written to through a {type(held).__name__}"
+        )
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"an array cannot be adopted with copy=False: it is not C-contiguous, with strides {array.strides} (in "
+            f"bytes) for shape {array.shape}; numpy.ascontiguousarray makes one that is"
+        )
 
 
 def utf8(text: Any) -> bytes:

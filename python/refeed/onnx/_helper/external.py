@@ -136,7 +136,7 @@ def write_external_data(tensor: TensorProto, base_path: str) -> Written:
     info = ExternalDataInfo(tensor)
     if not tensor.HasField("raw_data"):
         raise ModelError(f"tensor {tensor.name!r} has no raw_data to write")
-    data = tensor.raw_data
+    data = tensor.raw_data_view()
     file = _open(tensor.name, base_path, info.location, os.O_WRONLY | os.O_CREAT)
     with os.fdopen(file, "wb") as content:
         size = os.fstat(file).st_size
