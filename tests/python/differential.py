@@ -18,7 +18,8 @@ import refeed.onnx.external_data_helper
 import refeed.onnx.helper
 import refeed.onnx.numpy_helper
 
-Call = Callable[[Any], Any]
+#: Takes the package; more arguments have defaults.
+Call = Callable[..., Any]
 
 #: Exceptions of the official package that are other classes here.
 _COUNTERPARTS = {"ValidationError": refeed.errors.ModelError}

@@ -80,7 +80,7 @@ VALUES: list[Call] = [
         ]
     ),
     lambda o: iter([1, 2]),
-    lambda o: (size for size in ()),
+    lambda o: iter([]),
     lambda o: (size for size in [1.5]),
     lambda o: o.TensorProto(),
     lambda o: o.TensorProto(name="t", dims=[2]),
@@ -176,6 +176,10 @@ def test_attribute_values_are_live() -> None:
     assert tensor.t.name == "after"
 
 
+#: What is no text, and what is none.
+ODD: list[Any] = [3, 0, None, [], False, b"\xff"]
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -208,7 +212,7 @@ def test_attribute_values_are_live() -> None:
         *(
             (lambda o, field=field, value=value: o.helper.make_node("Op", ["x"], ["y"], **{field: value}))
             for field in ("name", "doc_string", "domain", "overload")
-            for value in (3, 0, None, [], False, b"\xff")
+            for value in ODD
         ),
     ],
 )
@@ -305,7 +309,7 @@ def test_declared_tensors(make: str) -> None:
 
 
 def test_struct_types_go_where_types_go() -> None:
-    o = refeed.onnx
+    o: Any = refeed.onnx
     cache = o.TypeProto(struct_type=o.StructTypeProto())
     value = o.helper.make_value_info("past", cache)
     assert value.type == cache
@@ -468,7 +472,7 @@ def test_metadata(message: str) -> None:
 
 def test_doc_strings_are_stripped_at_every_depth() -> None:
     # The official function fails with the protobuf package that is installed, so the result is written out.
-    o = refeed.onnx
+    o: Any = refeed.onnx
 
     def model(documentation: str | None) -> Any:
         text = {} if documentation is None else {"doc_string": documentation}
@@ -603,7 +607,7 @@ def test_tensors(call: Call) -> None:
 
 
 def test_tensors_where_we_differ() -> None:
-    o = refeed.onnx
+    o: Any = refeed.onnx
     # The official function drops zero bytes at the ends of strings, and writes what is no string as text.
     assert o.helper.make_tensor("t", 8, [2], ["a\0", b"b\0\0"]).string_data == [b"a\0", b"b\0\0"]
     with pytest.raises(TypeError, match="str or bytes, got None"):
@@ -625,7 +629,8 @@ def test_sequences_and_optional_values(elem_type: Any) -> None:
     for name, message in itertools.product(["s", "", None], messages):
         same(lambda o, n=name, m=message: o.helper.make_sequence(n, elem_type, [getattr(o, m)(), getattr(o, m)()]))
         same(lambda o, n=name, m=message: o.helper.make_optional(n, elem_type, getattr(o, m)()))
-    for values in [[], (), None, 3]:
+    none: list[Any] = [[], (), None, 3]
+    for values in none:
         same(lambda o, v=values: o.helper.make_sequence("s", elem_type, v))
     for value in [None, 3, "", 0]:
         same(lambda o, v=value: o.helper.make_optional("s", elem_type, v))
@@ -660,7 +665,8 @@ def test_element_types() -> None:
     assert set(refeed.onnx.helper.get_all_tensor_dtypes()) == set(ELEMENT_TYPES)
     dtypes: list[Any] = [
         *(onnx.helper.tensor_dtype_to_np_dtype(number) for number in ELEMENT_TYPES),
-        *map(np.dtype, ["U3", "U", "S3", ">f4", ">i2", "M8[s]", "V4", "g", "G", "q", "l", "L", "O", [("a", "f4")]]),
+        *(np.dtype(name) for name in ["U3", "U", "S3", ">f4", ">i2", "M8[s]", "V4", "g", "G", "q", "l", "L", "O"]),
+        np.dtype([("a", "f4")]),
         np.dtype(ml_dtypes.float8_e4m3), np.dtype(ml_dtypes.float8_e3m4), np.dtypes.StringDType(),
         np.float32, "float32", float, int, bool, object, str, bytes, complex, None, 3, ml_dtypes.bfloat16, np.str_,
     ]  # fmt: skip

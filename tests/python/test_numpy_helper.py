@@ -60,14 +60,14 @@ def test_array_of_every_type(dtype: np.dtype[Any]) -> None:
 def test_tensors_with_any_content(data_type: int, data: st.DataObject) -> None:
     """Every field holds what it can, whether it fits the shape and the element type or not."""
     field = onnx.helper.tensor_dtype_to_field(data_type)
-    values = {
+    values: st.SearchStrategy[Any] = {
         "float_data": st.floats(width=32), "double_data": st.floats(), "string_data": st.binary(max_size=3),
         "int32_data": st.integers(-(2**31), 2**31 - 1) | st.integers(-20, 300),
         "int64_data": st.integers(-(2**63), 2**63 - 1), "uint64_data": st.integers(0, 2**64 - 1),
     }[field]  # fmt: skip
-    content = {field: data.draw(st.lists(values, max_size=6))}
+    content: dict[str, Any] = {field: data.draw(st.lists(values, max_size=6))}
     if data.draw(st.booleans()):
-        content["raw_data"] = data.draw(st.binary(max_size=12))  # type: ignore[assignment]
+        content["raw_data"] = data.draw(st.binary(max_size=12))
     dims = data.draw(st.lists(st.integers(0, 4), max_size=2))
     made = onnx.TensorProto(data_type=data_type, dims=dims, **content)
     if data_type == onnx.TensorProto.BOOL:
@@ -413,7 +413,7 @@ def read_only_view_of_a_writeable_array() -> np.ndarray[Any, Any]:
         (lambda: np.zeros(3, np.float32), "can be written to"),
         (read_only_view_of_a_writeable_array, "through the array that it is a view of"),
         (lambda: frozen(np.frombuffer(bytearray(8), np.float32)), "through a bytearray"),
-        (lambda: frozen(np.frombuffer(memoryview(bytearray(8)), np.float32)), "written to"),
+        (lambda: frozen(np.frombuffer(memoryview(bytearray(8)), np.float32)), "through a bytearray"),
         (lambda: frozen(frozen(np.zeros((2, 3), np.float32)).T), "not C-contiguous"),
         (lambda: frozen(frozen(np.zeros(6, np.float32))[::2]), "not C-contiguous"),
         (lambda: frozen(np.zeros(3, ">f4")), "byte order"),
@@ -431,7 +431,7 @@ def test_arrays_that_cannot_be_adopted(make: Callable[[], np.ndarray[Any, Any]],
 
 def test_only_arrays_are_adopted() -> None:
     with pytest.raises(TypeError, match="only an array"):
-        numpy_helper.from_array(np.float32(3), copy=False)
+        numpy_helper.from_array(np.float32(3), copy=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

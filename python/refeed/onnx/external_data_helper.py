@@ -50,7 +50,7 @@ def load_external_data_for_tensor(tensor: TensorProto, base_dir: str) -> None:
     """
     tensor.raw_data = read_external_data(tensor, base_dir)
     tensor.data_location = TensorProto.DEFAULT
-    del tensor.external_data[:]
+    tensor.ClearField("external_data")
 
 
 def load_external_data_for_model(model: ModelProto, base_dir: str) -> None:
@@ -88,7 +88,7 @@ def set_external_data(
     """
     if not tensor.HasField("raw_data"):
         raise ValueError(f"tensor {tensor.name!r} has no raw_data, and only raw elements can be in a file")
-    del tensor.external_data[:]
+    tensor.ClearField("external_data")
     tensor.data_location = TensorProto.EXTERNAL
     numbers = {"offset": offset, "length": length}
     given: dict[str, Any] = {
@@ -164,7 +164,7 @@ def convert_model_from_external_data(model: ModelProto) -> None:
         if uses_external_data(tensor):
             if not tensor.HasField("raw_data"):
                 raise ValueError(f"tensor {tensor.name!r} has no raw_data; load its external data first")
-            del tensor.external_data[:]
+            tensor.ClearField("external_data")
             tensor.data_location = TensorProto.DEFAULT
 
 
@@ -193,7 +193,7 @@ def remove_external_data_field(tensor: TensorProto, field_key: str) -> None:
     """Remove the first entry of that key from a tensor's `external_data`, if there is one."""
     for index, entry in enumerate(tensor.external_data):
         if entry.key == field_key:
-            del tensor.external_data[index]
+            tensor.external_data.pop(index)
             return
 
 
@@ -223,7 +223,7 @@ def write_external_data_tensors(model: ModelProto, filepath: str) -> ModelProto:
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Go through the tensors of a model: initializers, then those of attributes, of functions too."""
     yield from _initializers(model)
-    pending = [_attributes(holder) for holder in (*reversed(model.functions), model.graph)]
+    pending = [_attributes(holder) for holder in (*model.functions[::-1], model.graph)]
     while pending:
         attribute = next(pending[-1], None)
         if attribute is None:
@@ -237,7 +237,7 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 def _initializers(model: ModelProto) -> Iterator[TensorProto]:
     """Go through the initializers of a model, those of a graph before those of the graphs inside it."""
-    pending = [*reversed(model.functions), model.graph]
+    pending = [*model.functions[::-1], model.graph]
     while pending:
         holder = pending.pop()
         if isinstance(holder, GraphProto):

@@ -196,9 +196,8 @@ def _check_adoptable(array: Array, bits: int) -> None:
             )
         held = held.base
     if isinstance(held, (bytearray, memoryview)) and not memoryview(held).readonly:
-        raise ValueError(
-            f"an array cannot be adopted with copy=False: its memory can be written to through a {type(held).__name__}"
-        )
+        owner = type(memoryview(held).obj).__name__
+        raise ValueError(f"an array cannot be adopted with copy=False: its memory can be written to through a {owner}")
     if not array.flags.c_contiguous:
         raise ValueError(
             f"an array cannot be adopted with copy=False: it is not C-contiguous, with strides {array.strides} (in "

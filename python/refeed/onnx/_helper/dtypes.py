@@ -93,10 +93,11 @@ def ml_dtypes(wanted: str) -> Any:
 def _extension(element: ElementType) -> DType:
     module = ml_dtypes(f"arrays of {element.name}")
     try:
-        return np.dtype(getattr(module, element.numpy))
+        found: DType = np.dtype(getattr(module, element.numpy))
     except AttributeError as error:
         message = f"ml_dtypes {module.__version__} has no {element.numpy}: pip install --upgrade refeed[ml]"
         raise ImportError(message, name="ml_dtypes") from error
+    return found
 
 
 def tensor_dtype_to_np_dtype(tensor_dtype: int) -> DType:

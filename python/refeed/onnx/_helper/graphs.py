@@ -263,7 +263,7 @@ def set_metadata_props(
     dict_value : dict of str to str
         The whole new metadata.
     """
-    del proto.metadata_props[:]
+    proto.metadata_props.clear()
     _add_entries(proto.metadata_props, dict_value.items())
 
 

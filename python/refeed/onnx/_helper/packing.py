@@ -160,4 +160,5 @@ def to_float8e8m0(x: npt.ArrayLike, saturate: bool = True, round_mode: str = "up
     rounded = exponent + (raised & finite)
     if saturate:
         rounded = np.where(beyond, np.uint32(0xFE), rounded)
-    return rounded.astype(np.uint8).view(dtype)
+    made: Array = rounded.astype(np.uint8).view(dtype)
+    return made

@@ -124,13 +124,15 @@ def _raw(name: str, bits: int, vals: Any, count: int) -> bytes:
     if bits == 0:
         raise TypeError(f"tensor {name!r}: strings are not raw; leave raw out")
     if isinstance(vals, np.ndarray):
-        vals = bytes_of_codes(vals, bits)
-    elif not isinstance(vals, bytes):
+        data = bytes_of_codes(vals, bits)
+    elif isinstance(vals, bytes):
+        data = vals
+    else:
         raise TypeError(f"tensor {name!r}: raw values are bytes or a NumPy array, got {type(vals).__name__}")
     expected = packed_bytes(count, bits)
-    if len(vals) != expected:
-        raise ValueError(f"tensor {name!r}: {count} elements of {bits} bits take {expected} bytes, got {len(vals)}")
-    return vals
+    if len(data) != expected:
+        raise ValueError(f"tensor {name!r}: {count} elements of {bits} bits take {expected} bytes, got {len(data)}")
+    return data
 
 
 def _cast(data_type: int, vals: npt.ArrayLike) -> Array:

@@ -68,7 +68,7 @@ def _op_set_id_version_map(table: VersionTableType) -> VersionMapType:
 
 OP_SET_ID_VERSION_MAP = _op_set_id_version_map(VERSION_TABLE)
 
-_, NEWEST_IR_VERSION, NEWEST_OPSET, *_ = VERSION_TABLE[-1]
+NEWEST_IR_VERSION, NEWEST_OPSET = VERSION_TABLE[-1][1:3]
 
 
 def find_min_ir_version_for(opsetidlist: Iterable[OperatorSetIdProto] | None, ignore_unknown: bool = False) -> int:
