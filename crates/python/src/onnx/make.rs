@@ -15,6 +15,7 @@ use refeed_proto::message::{
     EditableMessage, FieldDescriptor, FrozenMessage, MessageDescriptor, Payload, Text, Value,
     descriptors,
 };
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -47,14 +48,15 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 /// A message that is being made.
 struct Draft {
     descriptor: &'static MessageDescriptor,
-    values: Box<[Value]>,
+    /// One for each slot.
+    values: SmallVec<[Value; 20]>,
 }
 
 impl Draft {
     fn new(descriptor: &'static MessageDescriptor) -> Draft {
         Draft {
             descriptor,
-            values: vec![Value::Absent; descriptor.fields.len()].into(),
+            values: smallvec![Value::Absent; descriptor.fields.len()],
         }
     }
 
