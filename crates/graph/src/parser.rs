@@ -23,7 +23,7 @@
 //! * a zero byte, which ends its text.
 //!
 //! Three things of the grammar that it does not take are taken: a quoted name of a graph or of a tensor inside an
-//! attribute, a number such as `.5`, and a graph whose name starts with `inf` or `nan`.
+//! attribute, a number such as `.5`, and a graph inside an attribute whose name starts with `inf` or `nan`.
 //!
 //! Text is `&str`, or bytes: strings of attributes and tensors may then be any bytes, names must be UTF-8. Work and memory
 //! are linear in the length of the text. Messages nest at most [`NESTING_LIMIT`] deep, as they do on the wire, so that

@@ -24,9 +24,9 @@
 //! So a message that a parser made is printed exactly; one of other origin comes back equal after absent and default
 //! fields are taken as one, and raw elements as typed ones. `-0` and infinities are written as such and come back.
 //!
-//! Names are quoted where they are no identifiers, and where they would read as something else. `onnx.parser` takes the
-//! text as well, but for five things: quoted names of graphs and of tensors inside attributes, and lists of tensors,
-//! graphs and types.
+//! Names are quoted where they are no identifiers, and where they would read as something else. `onnx.parser` reads the
+//! text as well, but for names of graphs and tensors inside attributes that need quotes or start with `inf` or `nan`, and
+//! for lists of tensors, graphs and types, which it forgets.
 
 mod attribute;
 mod error;

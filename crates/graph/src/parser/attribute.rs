@@ -194,8 +194,13 @@ impl Parser<'_> {
             self.lexer.optional_identifier();
             return Ok(Single::Float(value));
         }
-        let graph = self.graph(depth + 1)?;
-        Ok(Single::Graph(Box::new(graph)))
+        match kind {
+            None | Some(AttributeType::Graph) => {
+                let graph = self.graph(depth + 1)?;
+                Ok(Single::Graph(Box::new(graph)))
+            }
+            Some(kind) => Err(self.lexer.unexpected(described(kind))),
+        }
     }
 
     /// Takes a number; one without fraction or exponent is a float where a float is asked for.

@@ -56,37 +56,37 @@ impl Parser<'_> {
 
     /// Takes one element after the other, into the field that ONNX keeps them in.
     fn elements(&mut self, data_type: DataType, tensor: &mut TensorProto) -> Result<(), Fault> {
+        const NUMBER: &str = "a number";
+        const INTEGER: &str = "an integer";
+        let lexer = &mut self.lexer;
         loop {
             match data_type {
                 DataType::Float | DataType::Complex64 => {
-                    tensor
-                        .float_data
-                        .push(self.lexer.number("a number")?.float()?);
+                    let value = lexer.number(NUMBER)?.float()?;
+                    tensor.float_data.push(value);
                 }
                 DataType::Double | DataType::Complex128 => {
-                    tensor
-                        .double_data
-                        .push(self.lexer.number("a number")?.double()?);
+                    let value = lexer.number(NUMBER)?.double()?;
+                    tensor.double_data.push(value);
                 }
                 DataType::Int64 => {
-                    tensor
-                        .int64_data
-                        .push(self.lexer.integer("an integer")?.int64()?);
+                    let value = lexer.integer(INTEGER)?.int64()?;
+                    tensor.int64_data.push(value);
                 }
                 DataType::Uint32 | DataType::Uint64 => {
-                    tensor
-                        .uint64_data
-                        .push(self.lexer.integer("an integer")?.uint64()?);
+                    let value = lexer.integer(INTEGER)?.uint64()?;
+                    tensor.uint64_data.push(value);
                 }
                 DataType::String => {
-                    let value = self.lexer.string("a string")?;
+                    let value = lexer.string("a string")?;
                     tensor.string_data.push(Bytes::from(value.into_owned()));
                 }
-                _ => tensor
-                    .int32_data
-                    .push(self.lexer.integer("an integer")?.int32()?),
+                _ => {
+                    let value = lexer.integer(INTEGER)?.int32()?;
+                    tensor.int32_data.push(value);
+                }
             }
-            if !self.lexer.eat(b',') {
+            if !lexer.eat(b',') {
                 return Ok(());
             }
         }

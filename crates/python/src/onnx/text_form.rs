@@ -5,7 +5,7 @@ use crate::error::{Class, IntoPyErr};
 use crate::run;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use refeed_graph::printer::{Fidelity, TextForm, to_text};
 use refeed_graph::{ParseError, PrintError, parser};
@@ -129,7 +129,7 @@ static FORMS: [Form; 8] = [
 
 /// A text that Python gives.
 enum Text {
-    Str(String),
+    Str(PyBackedStr),
     Bytes(PyBackedBytes),
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn parse_text<'py>(
         return Err(PyTypeError::new_err(format!("{name} has no text form")));
     };
     let text = if let Ok(text) = text.cast::<PyString>() {
-        Text::Str(text.to_cow()?.into_owned())
+        Text::Str(text.clone().try_into()?)
     } else if let Ok(bytes) = text.cast::<PyBytes>() {
         Text::Bytes(bytes.clone().into())
     } else {
