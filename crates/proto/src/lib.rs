@@ -14,6 +14,9 @@
 //!   [`structure_bytes`] bounds what decoding will take, before it starts.
 //! * **Unknown fields are dropped**, so encoding a decoded message keeps only what the schema names.
 //!
+//! [`message`] has the second form of the same schema: messages that know their descriptor, keep unknown fields and can
+//! be edited through references to their parts. [`Convert`] turns one form into the other and shares the payloads.
+//!
 //! [`ext`] has small readers for what the wire makes awkward: attributes and metadata by name, types, data types.
 //!
 //! ```
@@ -32,6 +35,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod convert;
 pub mod ext;
 pub mod message;
 mod structure;
@@ -44,8 +48,13 @@ mod generated;
 #[rustfmt::skip]
 #[path = "generated/nesting.rs"]
 mod generated_nesting;
+#[rustfmt::skip]
+#[allow(clippy::all)]
+#[path = "generated/convert.rs"]
+mod generated_convert;
 
 pub use bytes::Bytes;
+pub use convert::{Convert, ConvertFault, ConvertReason};
 pub use generated::*;
 pub use prost::{DecodeError, EncodeError, Message};
 pub use structure::structure_bytes;

@@ -35,7 +35,7 @@ pub use encode::{EncodeFault, MESSAGE_LIMIT};
 pub use frozen::{FrozenMessage, NESTING_LIMIT, NestingError};
 pub use payload::Payload;
 pub use text::Text;
-pub use unknown::{UnknownField, UnknownValue};
+pub use unknown::{UnknownField, UnknownPlace, UnknownValue};
 pub use value::Value;
 pub use wire::Malformed;
 

@@ -1,5 +1,6 @@
 //! `proto/onnx.proto` to Rust: protox reads the schema (no `protoc`), prost-build writes the structs.
 
+mod convert;
 mod descriptors;
 mod nesting;
 
@@ -53,6 +54,7 @@ pub fn generate() -> Outcome<Vec<Generated>> {
     };
     let nesting = format!("{HEADER}{}", nesting::table(schema)?);
     let tables = format!("{HEADER}{}", descriptors::table(schema)?);
+    let conversions = format!("{HEADER}{}", convert::conversions(schema)?);
     let mut config = prost_build::Config::new();
     config.bytes(["."]);
     for field in BOXED {
@@ -77,6 +79,10 @@ pub fn generate() -> Outcome<Vec<Generated>> {
         Generated {
             name: "descriptors.rs",
             text: tables,
+        },
+        Generated {
+            name: "convert.rs",
+            text: conversions,
         },
     ])
 }

@@ -1,9 +1,13 @@
 //! What the fields say that the schema does not know.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::decode::DEEPEST;
+use super::descriptor::FieldDescriptor;
 use super::frozen::FrozenMessage;
+use super::value::Value;
 use super::wire::{FIXED32, FIXED64, Fault, GROUP, GROUP_END, LENGTH, Malformed, Reader, VARINT};
 
 /// A field of a number that the schema does not name, or of a wire type that does not fit its name.
@@ -55,6 +59,75 @@ impl FrozenMessage {
             fields.extend(unknown_fields(span).map_err(|fault| *fault)?);
         }
         Ok(fields)
+    }
+}
+
+/// An unknown field somewhere in a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownPlace {
+    /// The message that has it, like `graph.node[3]`; empty for the outermost one.
+    pub path: String,
+    /// Number of the field.
+    pub number: u32,
+}
+
+impl FrozenMessage {
+    /// Whether this message or one inside it has unknown fields: what prost structs have no place for.
+    pub fn has_unknown(&self) -> bool {
+        self.first_unknown().is_some()
+    }
+
+    /// The first unknown field: of this message, else of those inside it in the order of field numbers, the inside of one
+    /// before the next.
+    pub fn first_unknown(&self) -> Option<UnknownPlace> {
+        /// A message on the way to the one that is looked at.
+        struct Level<'a> {
+            fields: Box<dyn Iterator<Item = (&'static FieldDescriptor, &'a Value)> + 'a>,
+            list: Option<(&'static FieldDescriptor, &'a [Arc<FrozenMessage>], usize)>,
+            /// The field that leads further, and the index in it.
+            next: Option<(&'static FieldDescriptor, Option<usize>)>,
+        }
+        let level = |message| Level {
+            fields: Box::new(FrozenMessage::fields(message)),
+            list: None,
+            next: None,
+        };
+        let mut message = self;
+        let mut open: Vec<Level<'_>> = Vec::new();
+        loop {
+            if let Some(span) = message.unknown().and_then(|spans| spans.first()) {
+                let names = open.iter().filter_map(|level| level.next);
+                let names = names.map(|(field, index)| match index {
+                    Some(index) => format!("{}[{index}]", field.name),
+                    None => field.name.to_string(),
+                });
+                return Some(UnknownPlace {
+                    path: names.collect::<Vec<_>>().join("."),
+                    number: Reader::new(span).key().map_or(0, |(number, _)| number),
+                });
+            }
+            open.push(level(message));
+            message = loop {
+                let level = open.last_mut()?;
+                if let Some((field, items, index)) = &mut level.list {
+                    if let Some(item) = items.get(*index) {
+                        level.next = Some((*field, Some(*index)));
+                        *index += 1;
+                        break item;
+                    }
+                    level.list = None;
+                }
+                match level.fields.next() {
+                    Some((field, Value::Message(inner))) => {
+                        level.next = Some((field, None));
+                        break inner;
+                    }
+                    Some((field, Value::Messages(items))) => level.list = Some((field, items, 0)),
+                    Some(_) => {}
+                    None => drop(open.pop()),
+                }
+            };
+        }
     }
 }
 

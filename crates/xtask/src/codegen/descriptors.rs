@@ -240,7 +240,7 @@ fn field_entry(
 }
 
 /// The static of a full name: `.onnx.TypeProto.Tensor` is `TYPE_PROTO_TENSOR`.
-fn constant(full_name: &str) -> String {
+pub(super) fn constant(full_name: &str) -> String {
     let names = full_name.split('.').skip(2);
     let names: Vec<String> = names
         .map(|name| {

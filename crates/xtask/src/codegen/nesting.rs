@@ -7,24 +7,29 @@ use prost_types::{DescriptorProto, FileDescriptorProto};
 
 use super::Outcome;
 
-struct Message<'a> {
+/// A message of the schema and what prost calls it.
+pub(super) struct Message<'a> {
     /// As the schema writes it: `.onnx.TypeProto.Tensor`.
-    name: String,
+    pub(super) name: String,
     /// As Rust writes it: `crate::type_proto::Tensor`.
-    path: String,
-    descriptor: &'a DescriptorProto,
+    pub(super) path: String,
+    /// The module of what is declared inside it: `crate::type_proto::tensor`.
+    pub(super) module: String,
+    pub(super) descriptor: &'a DescriptorProto,
+}
+
+/// All messages, each before those declared inside it.
+pub(super) fn messages(schema: &FileDescriptorProto) -> Vec<Message<'_>> {
+    let mut messages = Vec::new();
+    let scope = format!(".{}", schema.package());
+    for message in &schema.message_type {
+        collect(message, &scope, "crate", &mut messages);
+    }
+    messages
 }
 
 pub(super) fn table(schema: &FileDescriptorProto) -> Outcome<String> {
-    let mut messages = Vec::new();
-    for message in &schema.message_type {
-        collect(
-            message,
-            &format!(".{}", schema.package()),
-            "crate",
-            &mut messages,
-        );
-    }
+    let messages = messages(schema);
     let mut text = String::from("\nuse crate::structure::Nested;\n\n");
     let root = messages
         .iter()
@@ -93,6 +98,7 @@ fn collect<'a>(
     messages.push(Message {
         name: name.clone(),
         path,
+        module: inner.clone(),
         descriptor,
     });
     for nested in &descriptor.nested_type {
