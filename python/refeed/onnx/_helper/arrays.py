@@ -122,6 +122,9 @@ def _typed(tensor: TensorProto, field: str, bits: int, count: int, dtype: DType)
     elif dtype.type.__module__ == "ml_dtypes" or dtype == np.float16:
         codes = np.array(stored, np.int32).astype(f"u{dtype.itemsize}")
         values = (codes & ((1 << bits) - 1)).view(dtype) if bits == 6 else codes.view(dtype)
+    elif dtype.kind == "b":
+        # The low byte decides, as it does for an integer type of one byte.
+        values = np.array(stored, np.int32).astype(np.uint8) != 0
     else:
         wide = tensor_dtype_to_np_dtype(element_type(tensor.data_type).stored_as)
         values = np.array(stored, wide).astype(dtype)
