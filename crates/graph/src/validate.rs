@@ -19,6 +19,7 @@ mod encoded;
 mod functions;
 mod nesting;
 mod nodes;
+mod operators;
 mod opsets;
 mod paged_cache;
 mod parameters;

@@ -1,7 +1,7 @@
 //! Model-local functions, each by itself.
 
 use super::attributes::{self, Declared};
-use super::{Context, Opsets, scope};
+use super::{Context, Opsets, operators, scope};
 use crate::error::ModelError;
 use crate::path::{Path, Step};
 use refeed_proto::{FunctionProto, ModelProto};
@@ -16,16 +16,41 @@ pub(super) fn check(
     opsets: &Opsets,
     context: &Context<'_>,
 ) -> Result<(), ModelError> {
-    let _ = opsets;
-    if context.rules.is_checker() {
+    let options = context.rules.checker();
+    if options.is_some() {
         check_number(model)?;
     }
+    // A domain that only functions import has the version of the first of them.
+    let mut versions = opsets.clone();
+    for import in model
+        .functions
+        .iter()
+        .flat_map(|function| &function.opset_import)
+    {
+        versions.add(import.domain(), import.version());
+    }
     for function in &model.functions {
-        check_function(
-            function,
-            &Path::MODEL.then(Step::Function(function)),
-            context,
-        )?;
+        let at = Path::MODEL.then(Step::Function(function));
+        check_function(function, &at, context)?;
+        if options.is_some_and(|options| !options.skip_opset_compatibility) {
+            check_compatibility(function, &versions, &at)?;
+        }
+    }
+    Ok(())
+}
+
+/// The nodes of a function mean the operators that the model's operator sets have.
+fn check_compatibility(
+    function: &FunctionProto,
+    versions: &Opsets,
+    at: &Path<'_>,
+) -> Result<(), ModelError> {
+    let own = Opsets::new(at, &function.opset_import)?;
+    for (index, node) in function.node.iter().enumerate() {
+        let domain = node.domain();
+        if let (Some(function), Some(model)) = (own.get(domain), versions.get(domain)) {
+            operators::check_same_version(node, function, model, &at.node(index, node))?;
+        }
     }
     Ok(())
 }

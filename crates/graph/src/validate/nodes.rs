@@ -1,7 +1,7 @@
 //! Nodes: everything about one that does not depend on other nodes.
 
 use super::attributes::{self, Declared};
-use super::{Context, Opsets, control_flow};
+use super::{Context, Opsets, control_flow, operators};
 use crate::error::ModelError;
 use crate::path::Path;
 use crate::schema::Arity;
@@ -35,6 +35,9 @@ pub(super) fn check(
     match function {
         Some(function) => check_call(node, function, at)?,
         None => {
+            if let (Some(options), Some(opsets)) = (context.rules.checker(), opsets) {
+                operators::check(node, at, opsets, options)?;
+            }
             if let Some(schema) = ops::schema(node.domain(), node.op_type()) {
                 check_arity(node, at, schema.inputs, schema.outputs)?;
             }

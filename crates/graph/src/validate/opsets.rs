@@ -64,6 +64,12 @@ impl Opsets {
         Opsets { versions }
     }
 
+    /// Adds a domain that is not imported yet.
+    pub(crate) fn add(&mut self, domain: &str, version: i64) {
+        let domain = place::domain(domain).to_string();
+        self.versions.entry(domain).or_insert(version);
+    }
+
     /// The version of a domain.
     pub(crate) fn get(&self, domain: &str) -> Option<i64> {
         self.versions.get(place::domain(domain)).copied()
