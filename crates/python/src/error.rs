@@ -80,7 +80,7 @@ impl<E: IntoPyErr> IntoPyErr for Box<E> {
 }
 
 /// `FileNotFoundError`, `PermissionError` and their like carry the system's number and our message.
-fn os_error(source: &io::Error, message: String) -> PyErr {
+pub(crate) fn os_error(source: &io::Error, message: String) -> PyErr {
     match source.raw_os_error() {
         Some(number) => PyOSError::new_err((number, message)),
         None => PyOSError::new_err(message),

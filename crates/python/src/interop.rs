@@ -9,6 +9,7 @@
 //!    strides, offset and alignment come before the first access.
 
 pub(crate) mod attributes;
+pub(crate) mod descriptor;
 pub(crate) mod dlpack;
 pub(crate) mod getset;
 pub(crate) mod handle;

@@ -6,17 +6,23 @@
 
 pub(crate) mod adopt;
 pub(crate) mod classes;
+pub(crate) mod construct;
 pub(crate) mod convert;
 pub(crate) mod descriptor;
 pub(crate) mod enums;
 pub(crate) mod fields;
+pub(crate) mod files;
 pub(crate) mod make;
 pub(crate) mod message;
 pub(crate) mod methods;
+pub(crate) mod options;
+pub(crate) mod pickle;
 pub(crate) mod repeated;
 pub(crate) mod scalar;
+pub(crate) mod summary;
 pub(crate) mod text_form;
 pub(crate) mod tree;
+pub(crate) mod unknown;
 pub(crate) mod wire;
 
 use pyo3::prelude::*;
@@ -32,7 +38,13 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     module.add_class::<repeated::RepeatedScalar>()?;
     module.add_class::<repeated::RepeatedComposite>()?;
     module.add_class::<enums::EnumTypeWrapper>()?;
+    module.add_class::<options::SerializeOptions>()?;
+    module.add_class::<options::ParseOptions>()?;
+    module.add_class::<options::SerializeSizeResult>()?;
+    module.add_class::<unknown::UnknownField>()?;
     classes::add_to(&module)?;
+    module.add_function(wrap_pyfunction!(files::bring_in, &module)?)?;
+    module.add_function(wrap_pyfunction!(files::write_split, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::parse_text, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
     module.add_function(wrap_pyfunction!(adopt::adopt, &module)?)?;

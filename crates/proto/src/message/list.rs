@@ -209,6 +209,18 @@ impl List {
     }
 }
 
+impl Value {
+    /// The value of a list field of a kind; of items of other kinds nothing is taken.
+    pub fn list(kind: Kind, items: Vec<Value>) -> Value {
+        let mut list = List::new(kind);
+        drop(list.splice(0..0, items));
+        list.freeze(|child| match child {
+            Child::Frozen(message) => message.clone(),
+            Child::Editable(_) => unreachable!("values hold messages without identity"),
+        })
+    }
+}
+
 fn picked<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {
     order.iter().map(|&index| items[index].clone()).collect()
 }

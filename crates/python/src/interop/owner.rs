@@ -2,7 +2,11 @@
 
 use crate::onnx::tree;
 use crate::run;
+use bytes::Bytes;
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use std::ptr::NonNull;
 
 /// Bytes that stay where they are for as long as `object` lives.
@@ -29,6 +33,27 @@ impl ForeignMemory {
             object: Some(object),
         }
     }
+}
+
+/// The bytes of a Python buffer: shared when nobody can write to them, otherwise a copy.
+///
+/// # Errors
+/// When the object is no buffer of contiguous memory.
+pub(crate) fn adopt_or_copy(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    let py = object.py();
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Ok(Bytes::from_owner(PyBackedBytes::from(bytes.clone())));
+    }
+    let view = PyMemoryView::from(object)?;
+    let buffer = PyBuffer::<u8>::get(&view)?;
+    if !buffer.readonly() || !buffer.is_c_contiguous() {
+        return Ok(Bytes::from(buffer.to_vec(py)?));
+    }
+    let (address, len) = (buffer.buf_ptr().cast(), buffer.len_bytes());
+    // SAFETY: the view keeps the object's memory where it is for as long as the view lives, and nobody can write to it
+    // through this export.
+    let memory = unsafe { ForeignMemory::new(address, len, view.into_any().unbind()) };
+    Ok(Bytes::from_owner(memory))
 }
 
 impl AsRef<[u8]> for ForeignMemory {

@@ -1,18 +1,21 @@
 //! `Message`: what every message can do.
 
 use super::descriptor::FieldDescriptor;
-use super::repeated::{self, too_deep};
-use super::{classes, fields, scalar, tree, wire};
+use super::options::{self, ParseOptions, SerializeOptions, SerializeSizeResult};
+use super::repeated::too_deep;
+use super::{classes, construct, fields, files, pickle, summary, tree, unknown, wire};
+use crate::error::Class;
 use crate::interop::{attributes, handle};
 use crate::run;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use refeed_proto::message::{
-    self, DecodeLimits, EditableMessage, FrozenMessage, Kind, MessageDescriptor, OneofDescriptor,
+    self, DecodeLimits, EditableMessage, FrozenMessage, MessageDescriptor, OneofDescriptor,
 };
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The base of all messages.
@@ -68,104 +71,16 @@ fn wrong_class(
     ))
 }
 
-/// Sets fields from keywords: `None` leaves a field alone, messages may be dictionaries, enum values their names.
-///
-/// # Errors
-/// `ValueError` for a name that is no field, `TypeError` and `ValueError` for values that do not fit.
-pub(crate) fn fill(cell: &Arc<EditableMessage>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
-    let py = fields.py();
-    for (name, value) in fields {
-        let field = field_named(cell.descriptor(), &name)?;
-        if value.is_none() {
-            continue;
-        }
-        match field.kind {
-            _ if field.repeated => repeated::assign(cell, field, &value)?,
-            Kind::Message(descriptor) => {
-                let message = frozen_or_fields(&value, descriptor)?;
-                tree::with(|lock| {
-                    let child = cell.child(lock, field.slot)?;
-                    child.replace(lock, message)
-                })
-                .map_err(|error| too_deep(py, error))?;
-            }
-            _ => {
-                let value = scalar::to_value(field, &value)?;
-                tree::with(|lock| cell.set(lock, field.slot, value))
-                    .map_err(|error| too_deep(py, error))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A message, or a dictionary of its fields, as it is now.
-fn frozen_or_fields(
-    object: &Bound<'_, PyAny>,
-    descriptor: &'static MessageDescriptor,
-) -> PyResult<Arc<FrozenMessage>> {
-    let cell = match object.cast::<PyDict>() {
-        Ok(fields) => {
-            let cell = EditableMessage::new(descriptor);
-            fill(&cell, fields)?;
-            cell
-        }
-        Err(_) => match object.cast::<Message>() {
-            Ok(message) if message.get().cell.descriptor() == descriptor => {
-                message.get().cell.clone()
-            }
-            _ => {
-                let what = "Parameter to initialize message field must be dict or";
-                let expected = classes::class_of(object.py(), descriptor);
-                let got = object.get_type();
-                return Err(PyTypeError::new_err(format!(
-                    "{what} instance of same class: expected {expected} got {got}."
-                )));
-            }
-        },
-    };
-    tree::with(|lock| cell.freeze(lock)).map_err(|error| too_deep(object.py(), error))
-}
-
-/// The field of a name given in Python.
-fn field_named(
-    descriptor: &'static MessageDescriptor,
-    name: &Bound<'_, PyAny>,
-) -> PyResult<&'static message::FieldDescriptor> {
-    let text = name.cast::<PyString>()?.to_cow()?;
-    match descriptor.field(&text) {
-        Some(field) if !field.retired => Ok(field),
-        _ if was_retired(descriptor, &text) => Err(PyTypeError::new_err(format!(
-            "{}: the field \"{text}\" was retired: a binding covers a whole input and a whole output",
-            descriptor.full_name
-        ))),
-        _ => Err(no_field(descriptor, &text)),
-    }
-}
-
-/// Whether a message once had a field of this name; the schema keeps it as `retired_` and the name.
-fn was_retired(descriptor: &MessageDescriptor, name: &str) -> bool {
-    let mut retired = descriptor.fields.iter().filter(|field| field.retired);
-    retired.any(|field| field.name.strip_prefix("retired_") == Some(name))
-}
-
-fn no_field(descriptor: &'static MessageDescriptor, name: &str) -> PyErr {
-    PyValueError::new_err(format!(
-        "Protocol message {} has no \"{name}\" field.",
-        descriptor.name
-    ))
-}
-
 impl Message {
     /// A message of the given fields.
     pub(crate) fn with_fields(
         descriptor: &'static MessageDescriptor,
         fields: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Message> {
-        let cell = EditableMessage::new(descriptor);
-        if let Some(fields) = fields {
-            fill(&cell, fields)?;
-        }
+        let cell = match fields {
+            Some(fields) => EditableMessage::from_frozen(construct::message(descriptor, fields)?),
+            None => EditableMessage::new(descriptor),
+        };
         Ok(Message { cell })
     }
 
@@ -194,7 +109,7 @@ impl Message {
             Some(field) if !field.retired => Ok(Named::Field(field)),
             _ => match descriptor.oneof(&text) {
                 Some(oneof) => Ok(Named::Oneof(oneof)),
-                None => Err(no_field(descriptor, &text)),
+                None => Err(construct::no_field(descriptor, &text)),
             },
         }
     }
@@ -284,7 +199,7 @@ impl Message {
         let text = field_name(oneof_group)?;
         let descriptor = self.cell.descriptor();
         let oneof = descriptor.oneof(&text);
-        let oneof = oneof.ok_or_else(|| no_field(descriptor, &text))?;
+        let oneof = oneof.ok_or_else(|| construct::no_field(descriptor, &text))?;
         let member = tree::with(|lock| self.cell.which_oneof(lock, oneof.fields));
         Ok(member.map(|slot| descriptor.fields[usize::from(slot)].name))
     }
@@ -341,16 +256,17 @@ impl Message {
         Vec::new()
     }
 
+    // There are no maps in the schema: what is written is always the same.
     #[pyo3(signature = (options = None, *, deterministic = None))]
+    #[allow(unused_variables)]
     fn SerializeToString<'py>(
         &self,
         py: Python<'py>,
         options: Option<&Bound<'py, PyAny>>,
         deterministic: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        // There are no maps: what is written is always the same.
-        let _ = (options, deterministic);
-        wire::encode(py, &*self.frozen(py)?)
+        let options = SerializeOptions::given(options)?;
+        wire::encode(py, &*options.apply(py, self.frozen(py)?)?)
     }
 
     #[pyo3(signature = (options = None, *, deterministic = None))]
@@ -368,19 +284,81 @@ impl Message {
         run::attached(py, || frozen.encoded_len())
     }
 
+    #[pyo3(signature = (options = None))]
+    fn SerializeSize(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<SerializeSizeResult> {
+        let options = SerializeOptions::given(options)?;
+        let frozen = options.apply(py, self.frozen(py)?)?;
+        let size = run::attached(py, || frozen.encoded_len())?;
+        let raw_data_size = options::large_bytes(py, &frozen, options.threshold())?;
+        Ok(SerializeSizeResult {
+            size,
+            raw_data_size,
+        })
+    }
+
+    #[pyo3(signature = (name, options = None, external_data_file = None))]
+    fn SerializeToFile(
+        slf: &Bound<'_, Self>,
+        name: PathBuf,
+        options: Option<&Bound<'_, PyAny>>,
+        external_data_file: Option<PathBuf>,
+    ) -> PyResult<()> {
+        let options = SerializeOptions::given(options)?;
+        files::serialize(slf, name, &options, external_data_file)
+    }
+
+    #[pyo3(signature = (fd, options = None))]
+    fn SerializeToFileDescriptor(
+        slf: &Bound<'_, Self>,
+        fd: i32,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        files::serialize_to_descriptor(slf, fd, &SerializeOptions::given(options)?)
+    }
+
+    fn SerializeToOstream(&self, output: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = output.py();
+        let wire = wire::encode(py, &*self.frozen(py)?)?;
+        files::serialize_to_stream(output, &wire)
+    }
+
+    fn SerializeToOStream(&self, output: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.SerializeToOstream(output)
+    }
+
     #[pyo3(signature = (data, options = None))]
     fn ParseFromString(
         &self,
         data: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
-        let _ = options;
         let py = data.py();
+        let options = ParseOptions::given(options)?;
         let wire = wire::bytes_of(data)?;
         let size = wire.len();
-        let message = wire::decode(py, self.cell.descriptor(), wire, &DecodeLimits::default())?;
+        let message = wire::decode(py, self.cell.descriptor(), wire, &options.limits())?;
+        let message = options.apply(py, message)?;
         tree::with(|lock| self.cell.replace(lock, message)).map_err(|error| too_deep(py, error))?;
         Ok(size)
+    }
+
+    #[pyo3(signature = (name, options = None, external_data_file = None))]
+    fn ParseFromFile(
+        slf: &Bound<'_, Self>,
+        name: PathBuf,
+        options: Option<&Bound<'_, PyAny>>,
+        external_data_file: Option<PathBuf>,
+    ) -> PyResult<()> {
+        files::parse(
+            slf,
+            name,
+            &ParseOptions::given(options)?,
+            external_data_file,
+        )
     }
 
     fn MergeFromString(&self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
@@ -432,6 +410,38 @@ impl Message {
     fn __delattr__(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
         let _ = name;
         Err(PyAttributeError::new_err("Cannot delete field attribute"))
+    }
+
+    #[classmethod]
+    fn _join<'py>(
+        cls: &Bound<'py, PyType>,
+        structure: &Bound<'py, PyBytes>,
+        places: Vec<usize>,
+        buffers: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        pickle::join(cls, structure, places, buffers)
+    }
+
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> PyResult<Bound<'py, PyTuple>> {
+        pickle::reduce(slf, protocol)
+    }
+
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.frozen(py)?.to_string())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        match summary::of(py, &self.cell)? {
+            Some(short) => Ok(short),
+            None => self.__str__(py),
+        }
+    }
+
+    /// The fields that the schema does not know.
+    fn UnknownFields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let fields = self.frozen(py)?.unknown_fields();
+        let fields = fields.map_err(|fault| Class::Decode.error(py, fault))?;
+        unknown::list(py, &fields)
     }
 
     fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

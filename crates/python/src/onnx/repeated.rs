@@ -44,24 +44,15 @@ pub(crate) fn view<'py>(
     })
 }
 
-/// Appends the items of an iterable to a field, all or none; messages may be dictionaries of fields.
+/// The values of an iterable's items, for a list that is not of messages.
 ///
 /// # Errors
 /// When the object cannot be iterated, or an item is of the wrong kind.
-pub(crate) fn assign(
-    cell: &Arc<EditableMessage>,
+pub(crate) fn scalars(
     field: &'static FieldDescriptor,
     items: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let list = Repeated {
-        cell: cell.clone(),
-        field,
-    };
-    let values = match field.kind.message() {
-        Some(_) => composite::values(field, items, composite::Accept::Dictionaries)?,
-        None => scalar::values(field, items)?,
-    };
-    list.push_all(items.py(), values)
+) -> PyResult<Vec<Value>> {
+    scalar::values(field, items)
 }
 
 /// The exception for messages that lie too deep inside others.

@@ -1,6 +1,6 @@
 //! Messages to bytes and back.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, os_error};
 use crate::run;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
@@ -24,7 +24,10 @@ impl IntoPyErr for DecodeFault {
 
 impl IntoPyErr for EncodeFault {
     fn into_py(self, py: Python<'_>) -> PyErr {
-        Class::Encode.error(py, self)
+        match self {
+            EncodeFault::Write(source) => os_error(&source, source.to_string()),
+            fault => Class::Encode.error(py, fault),
+        }
     }
 }
 

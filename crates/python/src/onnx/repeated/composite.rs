@@ -1,53 +1,31 @@
 //! Lists of messages.
 
 use super::{Repeated, too_deep};
-use crate::onnx::{message, tree};
+use crate::onnx::{construct, message, tree};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use refeed_proto::message::{EditableMessage, FieldDescriptor, Value};
+use refeed_proto::message::{FieldDescriptor, MessageDescriptor, Value};
 
 /// A list of messages. An item that is added is copied: later edits of the original do not reach the list.
 #[pyclass(name = "RepeatedComposite", module = "refeed.onnx", extends = Repeated, frozen)]
 pub(crate) struct RepeatedComposite;
 
-/// Whether a message may be given as a dictionary of its fields: in constructors only.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Accept {
-    Dictionaries,
-    Messages,
+fn value(field: &'static FieldDescriptor, item: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let cell = message::cell_of(item, kind_of(field)?)?;
+    let frozen = tree::with(|lock| cell.freeze(lock));
+    Ok(Value::Message(
+        frozen.map_err(|error| too_deep(item.py(), error))?,
+    ))
 }
 
-fn value(
-    field: &'static FieldDescriptor,
-    item: &Bound<'_, PyAny>,
-    accept: Accept,
-) -> PyResult<Value> {
-    let py = item.py();
-    let Some(descriptor) = field.kind.message() else {
-        return Err(PyTypeError::new_err(format!(
-            "{}: not a list of messages",
-            field.name
-        )));
-    };
-    let cell = match item.cast::<PyDict>() {
-        Ok(fields) if accept == Accept::Dictionaries => {
-            let cell = EditableMessage::new(descriptor);
-            message::fill(&cell, fields)?;
-            cell
-        }
-        _ => message::cell_of(item, descriptor)?,
-    };
-    let frozen = tree::with(|lock| cell.freeze(lock));
-    Ok(Value::Message(frozen.map_err(|error| too_deep(py, error))?))
+fn kind_of(field: &'static FieldDescriptor) -> PyResult<&'static MessageDescriptor> {
+    let message = field.kind.message();
+    message.ok_or_else(|| PyTypeError::new_err(format!("{}: not a list of messages", field.name)))
 }
 
 /// The values of an iterable's items.
-pub(super) fn values(
-    field: &'static FieldDescriptor,
-    items: &Bound<'_, PyAny>,
-    accept: Accept,
-) -> PyResult<Vec<Value>> {
+fn values(field: &'static FieldDescriptor, items: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
     let Ok(items) = items.try_iter() else {
         let got = items.get_type().fully_qualified_name()?;
         return Err(PyTypeError::new_err(format!(
@@ -55,7 +33,7 @@ pub(super) fn values(
             field.name
         )));
     };
-    items.map(|item| value(field, &item?, accept)).collect()
+    items.map(|item| value(field, &item?)).collect()
 }
 
 #[pymethods]
@@ -72,19 +50,11 @@ impl RepeatedComposite {
             let child = tree::with(|lock| list.cell.add(lock, slot));
             return message::wrap(py, child.map_err(|error| too_deep(py, error))?);
         };
-        // Filled before it joins the list, so that a wrong field adds nothing.
-        let Some(descriptor) = list.field.kind.message() else {
-            return Err(PyTypeError::new_err(format!(
-                "{}: not a list of messages",
-                list.field.name
-            )));
-        };
-        let filled = EditableMessage::new(descriptor);
-        message::fill(&filled, fields)?;
+        // Made before it joins the list, so that a wrong field adds nothing.
+        let made = construct::message(kind_of(list.field)?, fields)?;
         let child = tree::with(|lock| {
-            let frozen = filled.freeze(lock)?;
             let child = list.cell.add(lock, slot)?;
-            child.replace(lock, frozen)?;
+            child.replace(lock, made)?;
             Ok(child)
         });
         message::wrap(py, child.map_err(|error| too_deep(py, error))?)
@@ -92,12 +62,12 @@ impl RepeatedComposite {
 
     fn append(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.push(slf.py(), value(list.field, item, Accept::Messages)?)
+        list.push(slf.py(), value(list.field, item)?)
     }
 
     fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.push_all(slf.py(), values(list.field, items, Accept::Messages)?)
+        list.push_all(slf.py(), values(list.field, items)?)
     }
 
     #[allow(non_snake_case)]
@@ -107,7 +77,7 @@ impl RepeatedComposite {
 
     fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        let value = value(list.field, item, Accept::Messages)?;
+        let value = value(list.field, item)?;
         let at = list.gap(index);
         list.splice(slf.py(), at..at, vec![value])
     }
