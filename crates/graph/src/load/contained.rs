@@ -37,7 +37,7 @@ impl From<io::Error> for Refused {
 }
 
 /// The parts of a location, without `.`; at least one.
-pub(crate) fn parts(location: &str) -> Result<Vec<&str>, LocationFault> {
+pub(super) fn parts(location: &str) -> Result<Vec<&str>, LocationFault> {
     if location.is_empty() {
         return Err(LocationFault::Empty);
     }

@@ -46,7 +46,10 @@ pub(crate) fn adopt_or_copy(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     }
     let view = PyMemoryView::from(object)?;
     let buffer = PyBuffer::<u8>::get(&view)?;
-    if !buffer.readonly() || !buffer.is_c_contiguous() {
+    // A read-only view may be one of memory that its owner still writes to.
+    let owner = PyBuffer::<u8>::get(&view.getattr("obj")?);
+    let fixed = buffer.readonly() && owner.is_ok_and(|owner| owner.readonly());
+    if !fixed || !buffer.is_c_contiguous() {
         return Ok(Bytes::from(buffer.to_vec(py)?));
     }
     let (address, len) = (buffer.buf_ptr().cast(), buffer.len_bytes());
@@ -75,9 +78,6 @@ impl Drop for ForeignMemory {
             drop(object);
             return;
         }
-        let Some(object) = tree::defer(object) else {
-            return;
-        };
         // Anywhere else (a consumer's deleter, on any thread) the object goes now; while the interpreter shuts down it
         // is left to the end of the process.
         let held = std::mem::ManuallyDrop::new(object);
