@@ -1,0 +1,1 @@
+"""The parts of `refeed.onnx.compose`, one concern a module."""
