@@ -162,7 +162,8 @@ def test_nested_graphs_follow_what_they_take_from_outside(rename_nodes: bool) ->
     # The onnx package renames an initializer, and not the nested graph that reads it.
     renamed = official(compose.add_prefix(ours(branching()), "p_", rename_nodes=rename_nodes))
     refeed.load(renamed)
-    first, second = (attribute.g for attribute in renamed.graph.node[1].attribute)
+    graphs = {attribute.name: attribute.g for attribute in renamed.graph.node[1].attribute}
+    first, second = graphs["then_branch"], graphs["else_branch"]
     own = "p_" if rename_nodes else ""
     assert [*first.node[0].input] == ["p_a", "p_w"]
     assert [*second.node[0].input, *second.node[0].output] == ["p_w", f"{own}a"]

@@ -2,6 +2,7 @@
 
 use crate::error::ModelError;
 use crate::load::{LoadError, shown};
+use crate::shape_inference::ShapeInferenceError;
 use std::fmt;
 use thiserror::Error;
 
@@ -12,6 +13,9 @@ pub enum BuildError {
     /// The model breaks a rule, on import or on export.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// Types that nothing declares cannot be inferred.
+    #[error(transparent)]
+    Inference(#[from] ShapeInferenceError),
     /// Something that must have a name has none.
     #[error("{what}: expected a name, got an empty one")]
     Unnamed {
@@ -60,7 +64,7 @@ pub enum BuildError {
     },
     /// A value whose type nothing says.
     #[error(
-        "{what} `{}`: expected a type, got none, and nothing in the graph says one; give it",
+        "{what} `{}`: expected a type, got none, and none can be inferred; give it",
         shown(name)
     )]
     NoType {

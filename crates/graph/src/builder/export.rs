@@ -5,6 +5,7 @@ use super::error::{BuildError, Loss};
 use super::walk::nested_in;
 use crate::error::ModelError;
 use crate::model::Model;
+use crate::shape_inference::{InferenceOptions, infer_shapes};
 use crate::validate::NEWEST_IR_VERSION;
 use crate::{place, publish};
 use refeed_proto::attribute_proto::AttributeType;
@@ -13,6 +14,7 @@ use refeed_proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     SparseTensorProto, StructTypeProto, TensorProto, TypeProto, ValueInfoProto,
 };
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The version of ai.onnx that a model gets when nothing is said: the newest one that refeed reads.
@@ -48,7 +50,8 @@ impl GraphBuilder {
     /// when the graph uses that domain and no version was set, and the oldest IR version that knows the opset.
     ///
     /// # Errors
-    /// [`BuildError::NoType`] for a graph output whose type nothing says; otherwise what validation says.
+    /// [`BuildError::NoType`] for a graph output whose type nothing says, not even shape inference; otherwise what
+    /// validation says.
     pub fn to_model(&self) -> Result<Model, BuildError> {
         let proto = self.complete()?;
         let model = Model::new(proto, Arc::clone(&self.external))?;
@@ -154,48 +157,86 @@ impl GraphBuilder {
 
     /// The message with everything stated that a builder may leave open.
     fn complete(&self) -> Result<ModelProto, BuildError> {
-        let mut model = self.model.clone();
+        let mut model = self.with_versions();
+        let untyped = self.graph().output.iter();
+        let untyped: Vec<&str> = untyped
+            .filter(|output| output.r#type.is_none())
+            .map(|output| output.name())
+            .collect();
+        let mut types = self.types_of("graph output", &untyped)?;
         let graph = model.graph.as_mut().ok_or(ModelError::NoGraph)?;
         for output in &mut graph.output {
             if output.r#type.is_none() {
-                let name = output.name().to_string();
-                output.r#type = self.value_type(&name);
-                if output.r#type.is_none() {
-                    return Err(BuildError::NoType {
-                        what: "graph output",
-                        name,
-                    });
-                }
-            }
-        }
-        if self.from_nothing {
-            let default = |import: &OperatorSetIdProto| place::domain(import.domain()).is_empty();
-            let uses_default = |nodes: &[NodeProto]| {
-                nodes
-                    .iter()
-                    .any(|node| place::domain(node.domain()).is_empty())
-            };
-            let graph = self.graph();
-            let needed = model.opset_import.is_empty()
-                || uses_default(&graph.node)
-                || nested_in(&graph.node)
-                    .iter()
-                    .any(|graph| uses_default(&graph.node));
-            if needed && !model.opset_import.iter().any(default) {
-                model.opset_import.push(OperatorSetIdProto {
-                    domain: Some(String::new()),
-                    version: Some(NEWEST_OPSET),
-                });
-            }
-            if model.ir_version.is_none() {
-                let opset = model.opset_import.iter().find(|import| default(import));
-                let opset = opset.map_or(NEWEST_OPSET, OperatorSetIdProto::version);
-                // Functions came with IR version 8.
-                let oldest = if model.functions.is_empty() { 3 } else { 8 };
-                model.ir_version = Some(ir_version_of(opset).max(oldest));
+                output.r#type = types.remove(output.name());
             }
         }
         Ok(model)
+    }
+
+    /// A copy that states its versions.
+    fn with_versions(&self) -> ModelProto {
+        let mut model = self.model.clone();
+        if !self.from_nothing {
+            return model;
+        }
+        let default = |import: &OperatorSetIdProto| place::domain(import.domain()).is_empty();
+        let uses_default = |nodes: &[NodeProto]| {
+            let mut domains = nodes.iter().map(|node| place::domain(node.domain()));
+            domains.any(str::is_empty)
+        };
+        let nodes = &self.graph().node;
+        let needed = model.opset_import.is_empty()
+            || uses_default(nodes)
+            || nested_in(nodes)
+                .iter()
+                .any(|graph| uses_default(&graph.node));
+        if needed && !model.opset_import.iter().any(default) {
+            model.opset_import.push(OperatorSetIdProto {
+                domain: Some(String::new()),
+                version: Some(NEWEST_OPSET),
+            });
+        }
+        if model.ir_version.is_none() {
+            let opset = model.opset_import.iter().find(|import| default(import));
+            let opset = opset.map_or(NEWEST_OPSET, OperatorSetIdProto::version);
+            // Functions came with IR version 8.
+            let oldest = if model.functions.is_empty() { 3 } else { 8 };
+            model.ir_version = Some(ir_version_of(opset).max(oldest));
+        }
+        model
+    }
+
+    /// The types of values of the root graph: what the graph says, else what shape inference finds.
+    ///
+    /// # Errors
+    /// [`BuildError::NoType`] for the first value of which neither says a type, [`BuildError::Inference`] when types
+    /// cannot be inferred at all.
+    pub(super) fn types_of(
+        &self,
+        what: &'static str,
+        names: &[&str],
+    ) -> Result<HashMap<String, TypeProto>, BuildError> {
+        let mut types: HashMap<String, TypeProto> = names
+            .iter()
+            .filter_map(|&name| Some((name.to_string(), self.value_type(name)?)))
+            .collect();
+        if types.len() < names.len() {
+            let inferred = infer_shapes(&self.with_versions(), &InferenceOptions::default())?;
+            let graph = inferred.model.graph.unwrap_or_default();
+            let infos = graph.value_info.into_iter().chain(graph.output);
+            for info in infos.filter(|info| names.contains(&info.name())) {
+                if let (Some(name), Some(ty)) = (info.name, info.r#type) {
+                    types.entry(name).or_insert(ty);
+                }
+            }
+        }
+        match names.iter().find(|&&name| !types.contains_key(name)) {
+            None => Ok(types),
+            Some(&name) => Err(BuildError::NoType {
+                what,
+                name: name.to_string(),
+            }),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{place, uses};
 use refeed_proto::{
     FunctionProto, GraphProto, ModelProto, NodeProto, PersistentBindingProto, ValueInfoProto,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Prefix of the annotations that declare shared quantization parameters, which belong to the model and to no value.
@@ -156,7 +156,6 @@ impl GraphBuilder {
             "graph output"
         };
         let mut seen = HashSet::new();
-        let mut infos = Vec::with_capacity(names.len());
         for &name in names {
             if self.names.origin(name).is_none() {
                 return Err(BuildError::Missing {
@@ -170,27 +169,27 @@ impl GraphBuilder {
                     name: name.to_string(),
                 });
             }
-            let graph = self.graph();
-            let mut declared = graph
-                .output
-                .iter()
-                .chain(&graph.input)
-                .chain(&graph.value_info);
-            let declared = declared.find(|info| info.name() == name && info.r#type.is_some());
-            let info = match declared {
-                Some(info) => info.clone(),
-                None => ValueInfoProto {
-                    name: Some(name.to_string()),
-                    r#type: Some(self.value_type(name).ok_or_else(|| BuildError::NoType {
-                        what,
-                        name: name.to_string(),
-                    })?),
-                    ..ValueInfoProto::default()
-                },
-            };
-            infos.push(info);
         }
-        Ok(infos)
+        let mut types = self.types_of(what, names)?;
+        let graph = self.graph();
+        let infos = graph
+            .output
+            .iter()
+            .chain(&graph.input)
+            .chain(&graph.value_info);
+        let declared: HashMap<&str, &ValueInfoProto> = infos
+            .filter(|info| info.r#type.is_some())
+            .map(|info| (info.name(), info))
+            .collect();
+        let info = |&name: &&str| match declared.get(name) {
+            Some(&info) => info.clone(),
+            None => ValueInfoProto {
+                name: Some(name.to_string()),
+                r#type: types.remove(name),
+                ..ValueInfoProto::default()
+            },
+        };
+        Ok(names.iter().map(info).collect())
     }
 
     /// The bindings whose both ends are in a cut.

@@ -39,9 +39,7 @@ def expand_out_dim_graph(graph: GraphProto, dim_idx: int, inplace: bool | None =
     made = {name for node in graph.node for name in node.output}
     for value in graph.output:
         if value.name not in made:
-            raise ModelError(
-                f"expand_out_dim_graph: output `{value.name}` is made by no node; put an Identity before it"
-            )
+            raise ModelError(f"expand_out_dim_graph: no node makes output `{value.name}`; put an Identity before it")
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value") or "no type"
             raise ModelError(f"expand_out_dim_graph: output `{value.name}`: expected a tensor, got {kind}")

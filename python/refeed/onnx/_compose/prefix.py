@@ -77,8 +77,9 @@ def add_prefix_graph(
         current, seen = open_graphs.pop()
         _rename(current, seen)
         for node in current.node:
-            if rename_nodes and node.name:
-                node.name = prefix + node.name
+            if rename_nodes:
+                # An empty name is stated afterwards, as the onnx package does.
+                node.name = prefix + node.name if node.name else ""
             for inner in subgraphs(node):
                 own = defined(inner)
                 if rename_nodes:

@@ -324,7 +324,7 @@ fn types_of_outputs_are_found() {
             })
             .unwrap();
     }
-    let output = |name: &str| {
+    let output = |builder: &GraphBuilder, name: &str| {
         let model = builder.to_model().unwrap();
         let found = model
             .graph()
@@ -334,20 +334,30 @@ fn types_of_outputs_are_found() {
             .cloned();
         found.unwrap().r#type.unwrap()
     };
-    assert_eq!(output("z"), float());
-    assert_eq!(output("w"), tensor_type(FLOAT, "2 5"));
-    assert_eq!(output("pages"), category());
+    assert_eq!(output(&builder, "z"), float());
+    assert_eq!(output(&builder, "w"), tensor_type(FLOAT, "2 5"));
+    assert_eq!(output(&builder, "pages"), category());
+    // What no declaration says, operators do.
     assert_eq!(builder.value_type("n"), None::<TypeProto>);
+    let untyped = |name: &str| refeed_proto::ValueInfoProto {
+        name: Some(name.to_string()),
+        ..Default::default()
+    };
+    builder.make_output_info(untyped("n")).unwrap();
+    assert_eq!(output(&builder, "n"), float());
     builder
-        .make_output_info(refeed_proto::ValueInfoProto {
-            name: Some("n".to_string()),
-            ..Default::default()
-        })
+        .make_node(
+            NewNode::new("Unheard")
+                .domain("mine")
+                .inputs(["x"])
+                .output("u"),
+        )
         .unwrap();
-    assert!(matches!(
-        builder.to_model().unwrap_err(),
-        BuildError::NoType { name, .. } if name == "n"
-    ));
+    builder.make_output_info(untyped("u")).unwrap();
+    assert_eq!(
+        builder.to_model().unwrap_err().to_string(),
+        "graph output `u`: expected a type, got none, and none can be inferred; give it"
+    );
 }
 
 #[test]

@@ -50,10 +50,25 @@ fn a_part_with_all_that_belongs_to_it() {
     );
     part.to_model().unwrap();
     // An input further down leaves more behind.
-    let part = whole.extract(&["b", "c"], &["d"]);
-    assert!(matches!(part.unwrap_err(), BuildError::NoType { name, .. } if name == "c"));
     let part = whole.extract(&["x"], &["a", "b"]).unwrap();
     assert_eq!(listing(part.graph()), "Neg(x) -> a; Add(a, w) -> b");
+}
+
+#[test]
+fn types_that_nothing_declares_are_inferred() {
+    let nodes = vec![
+        node("Neg", "x", "a"),
+        node("Exp", "a", "b"),
+        call("mine", "Unheard", "b", "c"),
+        node("Abs", "c", "y"),
+    ];
+    let builder = of("x", nodes, "y");
+    let part = builder.extract(&["a"], &["b"]).unwrap();
+    assert_eq!(part.graph().input, [value("a", float())]);
+    assert_eq!(part.graph().output, [value("b", float())]);
+    part.to_model().unwrap();
+    let refused = builder.extract(&["c"], &["y"]).unwrap_err();
+    assert!(matches!(refused, BuildError::NoType { what: "graph input", name } if name == "c"));
 }
 
 #[test]
