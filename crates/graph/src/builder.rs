@@ -57,7 +57,7 @@ use crate::error::ModelError;
 use crate::load::{ExternalData, LoadOptions};
 use crate::model::Model;
 use crate::validate::{NEWEST_IR_VERSION, check_nesting};
-use crate::{place, uses};
+use crate::{ops, place, uses};
 use names::{Names, Origin};
 use refeed_proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use rename::Renaming;
@@ -227,7 +227,7 @@ impl GraphBuilder {
         check_nesting(std::slice::from_ref(&node))?;
         self.check_reads(&node, at)?;
         let outputs = if outputs.is_empty() {
-            vec![Output::Fresh]
+            vec![Output::Fresh; self.usual_outputs(&node)]
         } else {
             outputs
         };
@@ -267,6 +267,23 @@ impl GraphBuilder {
         let names = node.output.clone();
         self.graph_mut().node.push(node);
         Ok(names)
+    }
+
+    /// How many outputs a node has about which nothing is said: those that its function has or its operator must have.
+    fn usual_outputs(&self, node: &NodeProto) -> usize {
+        let (domain, name) = (place::domain(node.domain()), node.op_type());
+        let mut functions = self.model.functions.iter();
+        let called = functions.find(|held| {
+            place::domain(held.domain()) == domain
+                && held.name() == name
+                && held.overload() == node.overload()
+        });
+        let schema = || ops::schema(domain, name).map(|schema| schema.outputs.min);
+        called
+            .map(|function| function.output.len())
+            .or_else(schema)
+            .unwrap_or(1)
+            .max(1)
     }
 
     /// Holds a node that is to be added to the values that are there.

@@ -10,6 +10,7 @@ mod error;
 mod interop;
 mod model;
 mod onnx;
+mod onnx_builder;
 mod run;
 mod runtime;
 #[cfg(feature = "testing")]
@@ -21,6 +22,8 @@ mod _native {
     use crate::bind::{PyBindReport, PyBoundPair, bind, known_schemes};
     #[pymodule_export]
     use crate::model::{PyBinding, PyModel, PyOperatorUse, PyValueInfo, load};
+    #[pymodule_export]
+    use crate::onnx_builder::PyGraphBuilder;
     #[pymodule_export]
     use crate::runtime::context::{PyKernelContext, PyOpsetId, PyRuntimeContext, default_opset};
     #[pymodule_export]

@@ -26,7 +26,8 @@ impl From<String> for Output {
     }
 }
 
-/// A node to be added to a graph. Without a word about outputs it has one, which the builder names.
+/// A node to be added to a graph. Without a word about outputs it has those that its operator must have, at least one, or
+/// all of its function's; the builder names them.
 ///
 /// ```
 /// use refeed_graph::builder::NewNode;
@@ -194,7 +195,7 @@ impl NewNode {
     }
 }
 
-/// A node as it is: its output names are kept, empty ones left out. One without outputs gets one.
+/// A node as it is: its output names are kept, empty ones left out. One without outputs gets the usual ones.
 impl From<NodeProto> for NewNode {
     fn from(mut node: NodeProto) -> NewNode {
         let outputs = std::mem::take(&mut node.output)

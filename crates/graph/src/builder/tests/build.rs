@@ -105,15 +105,31 @@ fn a_domain_without_a_version_is_named_at_export() {
 #[test]
 fn outputs_are_named_fresh_or_omitted() {
     let mut builder = of("x", vec![node("Neg", "x", "TopK")], "TopK");
-    let node = NewNode::new("TopK").inputs(["x", "x"]).fresh_outputs(2);
+    let node = NewNode::new("Split").inputs(["x"]).fresh_outputs(2);
+    assert_eq!(builder.make_node(node).unwrap(), ["Split", "Split_1"]);
+    // As many as the operator must have, or the function has.
+    let node = NewNode::new("TopK").inputs(["x", "x"]);
     assert_eq!(builder.make_node(node).unwrap(), ["TopK_1", "TopK_2"]);
+    builder
+        .make_function(function(
+            "Three",
+            "a",
+            vec![node("Split", "a", "p q r")],
+            "p q r",
+        ))
+        .unwrap();
+    let node = NewNode::new("Three").domain("mine").inputs(["x"]);
+    assert_eq!(
+        builder.make_node(node).unwrap(),
+        ["Three", "Three_1", "Three_2"]
+    );
     let node = NewNode::new("Dropout").inputs(["x"]).outputs([
         Output::Named("kept".to_string()),
         Output::Omitted,
         Output::Fresh,
     ]);
     assert_eq!(builder.make_node(node).unwrap(), ["kept", "", "Dropout"]);
-    assert_eq!(builder.producer("Dropout"), Some(2));
+    assert_eq!(builder.producer("Dropout"), Some(4));
     // A name that was chosen by the caller is not handed out.
     assert_eq!(
         builder
