@@ -2,58 +2,35 @@
 
 use crate::error::{Class, IntoPyErr};
 use crate::model::{PyModel, source};
+use crate::onnx::convert::{Described, message_of, prost_of};
 use crate::run;
-use bytes::Bytes;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyBytes;
 use refeed_graph::builder::{BuildError, GraphBuilder, NewNode, Output};
 use refeed_graph::shape_inference::ShapeInferenceError;
 use refeed_proto::{
-    AttributeProto, EncodedValueProto, FunctionProto, Message, NodeProto, PagedCacheProto,
+    AttributeProto, EncodedValueProto, FunctionProto, NodeProto, PagedCacheProto,
     PersistentBindingProto, SparseTensorProto, StructTypeProto, TensorProto, ValueInfoProto,
 };
 
 impl IntoPyErr for BuildError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
-            BuildError::Model(source)
-            | BuildError::Inference(ShapeInferenceError::Model(source)) => source.into_py(py),
+            BuildError::Model(source) => source.into_py(py),
+            BuildError::Inference(source) => match *source {
+                ShapeInferenceError::Model(source) => source.into_py(py),
+                other => Class::Model.error(py, other),
+            },
             other => Class::Model.error(py, other),
         }
     }
 }
 
-/// Reads a message object. One of another package is serialised once.
-fn read<T: Message + Default>(value: &Bound<'_, PyAny>, name: &str) -> PyResult<T> {
-    let kind = value.get_type();
-    if kind.name()? != name || !value.hasattr("SerializeToString")? {
-        let got = kind.fully_qualified_name()?;
-        return Err(PyTypeError::new_err(format!("expected {name}, got {got}")));
-    }
-    let wire = value
-        .call_method0("SerializeToString")?
-        .cast_into::<PyBytes>()?;
-    let wire = Bytes::from_owner(PyBackedBytes::from(wire));
-    T::decode(wire).map_err(|fault| Class::Model.error(value.py(), fault))
-}
-
-/// Makes a message object.
-fn made<'py>(py: Python<'py>, message: &impl Message, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let object = py.import("refeed.onnx")?.getattr(name)?.call0()?;
-    let wire = PyBytes::new(py, &message.encode_to_vec());
-    object.call_method1("ParseFromString", (wire,))?;
-    Ok(object)
-}
-
-fn made_each<'py>(
+fn messages_of<'py>(
     py: Python<'py>,
-    messages: &[impl Message],
-    name: &str,
+    contents: &[impl Described],
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let messages = messages.iter();
-    messages.map(|message| made(py, message, name)).collect()
+    let contents = contents.iter();
+    contents.map(|content| message_of(py, content)).collect()
 }
 
 #[pyclass(name = "_GraphBuilder", module = "refeed._native")]
@@ -120,12 +97,12 @@ impl PyGraphBuilder {
     }
 
     fn make_input(&mut self, info: &Bound<'_, PyAny>) -> PyResult<()> {
-        let message: ValueInfoProto = read(info, "ValueInfoProto")?;
+        let message: ValueInfoProto = prost_of(info)?;
         self.attached(info.py(), |builder| builder.make_input_info(message))
     }
 
     fn make_output(&mut self, info: &Bound<'_, PyAny>) -> PyResult<()> {
-        let message: ValueInfoProto = read(info, "ValueInfoProto")?;
+        let message: ValueInfoProto = prost_of(info)?;
         self.attached(info.py(), |builder| builder.make_output_info(message))
     }
 
@@ -147,7 +124,7 @@ impl PyGraphBuilder {
             node = node.name(name);
         }
         for attribute in &attributes {
-            node = node.attribute(read::<AttributeProto>(attribute, "AttributeProto")?);
+            node = node.attribute(prost_of::<AttributeProto>(attribute)?);
         }
         let node = node.outputs(outputs.into_iter().map(|output| match output {
             None => Output::Omitted,
@@ -158,80 +135,76 @@ impl PyGraphBuilder {
     }
 
     fn make_initializer(&mut self, value: &Bound<'_, PyAny>) -> PyResult<String> {
-        let message: TensorProto = read(value, "TensorProto")?;
+        let message: TensorProto = prost_of(value)?;
         self.attached(value.py(), |builder| builder.make_initializer(message))
     }
 
     fn make_sparse_initializer(&mut self, value: &Bound<'_, PyAny>) -> PyResult<String> {
-        let message: SparseTensorProto = read(value, "SparseTensorProto")?;
+        let message: SparseTensorProto = prost_of(value)?;
         self.attached(value.py(), |builder| {
             builder.make_sparse_initializer(message)
         })
     }
 
     fn make_encoded_initializer(&mut self, value: &Bound<'_, PyAny>) -> PyResult<String> {
-        let message: EncodedValueProto = read(value, "EncodedValueProto")?;
+        let message: EncodedValueProto = prost_of(value)?;
         self.attached(value.py(), |builder| {
             builder.make_encoded_initializer(message)
         })
     }
 
     fn make_paged_cache_initializer(&mut self, value: &Bound<'_, PyAny>) -> PyResult<String> {
-        let message: PagedCacheProto = read(value, "PagedCacheProto")?;
+        let message: PagedCacheProto = prost_of(value)?;
         self.attached(value.py(), |builder| {
             builder.make_paged_cache_initializer(message)
         })
     }
 
     fn make_constant(&mut self, value: &Bound<'_, PyAny>) -> PyResult<String> {
-        let message: TensorProto = read(value, "TensorProto")?;
+        let message: TensorProto = prost_of(value)?;
         self.attached(value.py(), |builder| builder.make_constant(message))
     }
 
     fn make_struct_type(&mut self, declared: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let message: StructTypeProto = read(declared, "StructTypeProto")?;
+        let message: StructTypeProto = prost_of(declared)?;
         self.attached(declared.py(), |builder| builder.make_struct_type(message))
     }
 
     fn make_function(&mut self, function: &Bound<'_, PyAny>) -> PyResult<()> {
-        let message: FunctionProto = read(function, "FunctionProto")?;
+        let message: FunctionProto = prost_of(function)?;
         self.attached(function.py(), |builder| builder.make_function(message))
     }
 
     fn make_persistent_binding(&mut self, binding: &Bound<'_, PyAny>) -> PyResult<()> {
-        let message: PersistentBindingProto = read(binding, "PersistentBindingProto")?;
+        let message: PersistentBindingProto = prost_of(binding)?;
         self.inner.make_persistent_binding(message);
         Ok(())
     }
 
     fn persistent_bindings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        made_each(
-            py,
-            self.inner.persistent_bindings(),
-            "PersistentBindingProto",
-        )
+        messages_of(py, self.inner.persistent_bindings())
     }
 
     fn paged_cache_initializers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        made_each(py, self.inner.paged_cache_initializers(), "PagedCacheProto")
+        messages_of(py, self.inner.paged_cache_initializers())
     }
 
     fn encoded_initializers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        made_each(py, self.inner.encoded_initializers(), "EncodedValueProto")
+        messages_of(py, self.inner.encoded_initializers())
     }
 
     fn struct_types<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        made_each(py, self.inner.struct_types(), "StructTypeProto")
+        messages_of(py, self.inner.struct_types())
     }
 
     fn remove_input<'py>(&mut self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let removed = self.attached(py, |builder| builder.remove_input(name))?;
-        made(py, &removed, "ValueInfoProto")
+        message_of(py, &removed)
     }
 
     fn remove_output<'py>(&mut self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let removed = self.attached(py, |builder| builder.remove_output(name))?;
-        made(py, &removed, "ValueInfoProto")
+        message_of(py, &removed)
     }
 
     fn remove_persistent_binding<'py>(
@@ -240,7 +213,7 @@ impl PyGraphBuilder {
         input: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let removed = self.attached(py, |builder| builder.remove_persistent_binding(input))?;
-        made(py, &removed, "PersistentBindingProto")
+        message_of(py, &removed)
     }
 
     fn rename_values(&mut self, py: Python<'_>, pairs: Vec<(String, String)>) -> PyResult<()> {
@@ -253,7 +226,7 @@ impl PyGraphBuilder {
     }
 
     fn replace_node(&mut self, index: usize, node: &Bound<'_, PyAny>) -> PyResult<()> {
-        let message: NodeProto = read(node, "NodeProto")?;
+        let message: NodeProto = prost_of(node)?;
         self.attached(node.py(), |builder| builder.replace_node(index, message))
     }
 
@@ -263,8 +236,7 @@ impl PyGraphBuilder {
         removed: Vec<usize>,
         added: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let added: PyResult<Vec<NodeProto>> =
-            added.iter().map(|node| read(node, "NodeProto")).collect();
+        let added: PyResult<Vec<NodeProto>> = added.iter().map(|node| prost_of(node)).collect();
         let added = added?;
         self.attached(py, |builder| builder.replace_nodes(&removed, added))
     }
@@ -286,14 +258,14 @@ impl PyGraphBuilder {
     }
 
     fn extract(
-        &mut self,
+        &self,
         py: Python<'_>,
         inputs: Vec<String>,
         outputs: Vec<String>,
     ) -> PyResult<PyGraphBuilder> {
         let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
         let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
-        let inner = self.attached(py, |builder| builder.extract(&inputs, &outputs))?;
+        let inner = run::attached(py, || self.inner.extract(&inputs, &outputs))?;
         Ok(PyGraphBuilder { inner })
     }
 
@@ -314,32 +286,30 @@ impl PyGraphBuilder {
     }
 
     fn graph<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        made(py, self.inner.graph(), "GraphProto")
+        message_of(py, self.inner.graph())
     }
 
-    fn to_onnx<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let model = self.attached(py, |builder| builder.to_onnx())?;
-        made(py, &model, "ModelProto")
+    fn to_onnx<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let model = run::attached(py, || self.inner.to_onnx())?;
+        message_of(py, &model)
     }
 
-    fn to_standard_model<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let model = self.attached(py, |builder| builder.to_standard_model())?;
-        made(py, &model, "ModelProto")
+    fn to_standard_model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let model = run::attached(py, || self.inner.to_standard_model())?;
+        message_of(py, &model)
     }
 
     fn to_function<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         domain: &str,
         name: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = self.attached(py, |builder| builder.to_function(domain, name))?;
-        made(py, &function, "FunctionProto")
+        let function = run::attached(py, || self.inner.to_function(domain, name))?;
+        message_of(py, &function)
     }
 
-    fn load(&mut self, py: Python<'_>) -> PyResult<PyModel> {
-        Ok(PyModel::new(
-            self.attached(py, |builder| builder.to_model())?,
-        ))
+    fn load(&self, py: Python<'_>) -> PyResult<PyModel> {
+        Ok(PyModel::new(run::attached(py, || self.inner.to_model())?))
     }
 }

@@ -12,10 +12,10 @@ use thiserror::Error;
 pub enum BuildError {
     /// The model breaks a rule, on import or on export.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(Box<ModelError>),
     /// Types that nothing declares cannot be inferred.
     #[error(transparent)]
-    Inference(#[from] ShapeInferenceError),
+    Inference(Box<ShapeInferenceError>),
     /// Something that must have a name has none.
     #[error("{what}: expected a name, got an empty one")]
     Unnamed {
@@ -185,9 +185,21 @@ pub enum BuildError {
     },
 }
 
+impl From<ModelError> for BuildError {
+    fn from(error: ModelError) -> BuildError {
+        BuildError::Model(Box::new(error))
+    }
+}
+
+impl From<ShapeInferenceError> for BuildError {
+    fn from(error: ShapeInferenceError) -> BuildError {
+        BuildError::Inference(Box::new(error))
+    }
+}
+
 impl From<LoadError> for BuildError {
     fn from(error: LoadError) -> BuildError {
-        BuildError::Model(error.into())
+        ModelError::from(error).into()
     }
 }
 
