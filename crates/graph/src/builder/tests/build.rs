@@ -105,11 +105,11 @@ fn a_domain_without_a_version_is_named_at_export() {
 #[test]
 fn outputs_are_named_fresh_or_omitted() {
     let mut builder = of("x", vec![node("Neg", "x", "TopK")], "TopK");
-    let node = NewNode::new("Split").inputs(["x"]).fresh_outputs(2);
-    assert_eq!(builder.make_node(node).unwrap(), ["Split", "Split_1"]);
+    let new = NewNode::new("Split").inputs(["x"]).fresh_outputs(2);
+    assert_eq!(builder.make_node(new).unwrap(), ["Split", "Split_1"]);
     // As many as the operator must have, or the function has.
-    let node = NewNode::new("TopK").inputs(["x", "x"]);
-    assert_eq!(builder.make_node(node).unwrap(), ["TopK_1", "TopK_2"]);
+    let new = NewNode::new("TopK").inputs(["x", "x"]);
+    assert_eq!(builder.make_node(new).unwrap(), ["TopK_1", "TopK_2"]);
     builder
         .make_function(function(
             "Three",
@@ -118,17 +118,17 @@ fn outputs_are_named_fresh_or_omitted() {
             "p q r",
         ))
         .unwrap();
-    let node = NewNode::new("Three").domain("mine").inputs(["x"]);
+    let new = NewNode::new("Three").domain("mine").inputs(["x"]);
     assert_eq!(
-        builder.make_node(node).unwrap(),
+        builder.make_node(new).unwrap(),
         ["Three", "Three_1", "Three_2"]
     );
-    let node = NewNode::new("Dropout").inputs(["x"]).outputs([
+    let new = NewNode::new("Dropout").inputs(["x"]).outputs([
         Output::Named("kept".to_string()),
         Output::Omitted,
         Output::Fresh,
     ]);
-    assert_eq!(builder.make_node(node).unwrap(), ["kept", "", "Dropout"]);
+    assert_eq!(builder.make_node(new).unwrap(), ["kept", "", "Dropout"]);
     assert_eq!(builder.producer("Dropout"), Some(4));
     // A name that was chosen by the caller is not handed out.
     assert_eq!(
