@@ -197,6 +197,17 @@ pub fn write(
     Ok(())
 }
 
+/// Writes bytes to a file, whole or not at all.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_bytes(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    let mut file = NewFile::create(path)?;
+    file.put(content)?;
+    file.finish()?;
+    Ok(())
+}
+
 /// A name for a data file as the message's file is to store it: relative to that file's folder, parts divided by `/`.
 /// `data` is a name in that folder, or a path that leads there.
 ///

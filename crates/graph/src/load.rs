@@ -152,6 +152,11 @@ pub fn decode_model(wire: Bytes, options: &LoadOptions) -> Result<LoadedProto, L
     })
 }
 
+/// The parts of a location of external data, by its text alone.
+pub(crate) fn location_parts(location: &str) -> Result<Vec<&str>, LocationFault> {
+    contained::parts(location)
+}
+
 fn decode(wire: Bytes, options: &LoadOptions) -> Result<ModelProto, LoadError> {
     let size = wire.len();
     let limit = options.max_structure_bytes;

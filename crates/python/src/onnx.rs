@@ -45,6 +45,8 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     classes::add_to(&module)?;
     module.add_function(wrap_pyfunction!(files::bring_in, &module)?)?;
     module.add_function(wrap_pyfunction!(files::write_split, &module)?)?;
+    module.add_function(wrap_pyfunction!(files::write_bytes, &module)?)?;
+    module.add_function(wrap_pyfunction!(files::parse_textproto, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::parse_text, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
     module.add_function(wrap_pyfunction!(adopt::adopt, &module)?)?;

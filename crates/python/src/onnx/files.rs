@@ -3,7 +3,7 @@
 use super::message::Message;
 use super::options::{ParseOptions, SerializeOptions};
 use super::repeated::too_deep;
-use super::tree;
+use super::{tree, wire};
 use crate::error::{Class, IntoPyErr, os_error};
 use crate::interop::descriptor;
 use crate::run;
@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 use refeed_graph::LoadOptions;
 use refeed_graph::files::{self, FileError, Split};
 use refeed_graph::load::ExternalData;
-use refeed_proto::message::FrozenMessage;
+use refeed_proto::message::{FrozenMessage, TextFault};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -159,6 +159,32 @@ pub(crate) fn write_split(
         }
         files::write(&path, &frozen, Some(&split))
     })
+}
+
+/// Merges protobuf's text form into a message.
+#[pyfunction]
+pub(crate) fn parse_textproto(text: &str, message: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = message.py();
+    let message = message
+        .cast::<Message>()
+        .map_err(|_| not_a_message(message))?;
+    let cell = message.get().cell();
+    let read = wire::run(py, text.len(), || {
+        FrozenMessage::from_text(cell.descriptor(), text)
+    })?;
+    tree::with(|lock| cell.merge(lock, &read)).map_err(|error| too_deep(py, error))
+}
+
+impl IntoPyErr for TextFault {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        Class::Decode.error(py, self)
+    }
+}
+
+/// Writes bytes to a file, whole or not at all.
+#[pyfunction]
+pub(crate) fn write_bytes(py: Python<'_>, path: PathBuf, content: &[u8]) -> PyResult<()> {
+    run::detached(py, || files::write_bytes(&path, content))
 }
 
 fn not_a_message(object: &Bound<'_, PyAny>) -> PyErr {
