@@ -35,8 +35,6 @@ pub use error::{LoadError, LocationFault, shown};
 pub use external::ExternalData;
 pub use payload::tensor_bytes;
 
-pub(crate) use contained::parts as location_parts;
-
 /// How files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
