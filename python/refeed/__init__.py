@@ -39,6 +39,7 @@ from refeed.errors import (
     StateBusyError,
     StateClosedError,
     SymbolWarning,
+    ValidationError,
     ValueTypeError,
 )
 from refeed.runtime import PersistentValueState, RuntimeContext, RuntimeSession, RuntimeSessionOptions, Tensor
@@ -67,6 +68,7 @@ __all__ = [
     "StateClosedError",
     "SymbolWarning",
     "Tensor",
+    "ValidationError",
     "ValueInfo",
     "ValueTypeError",
     "__version__",

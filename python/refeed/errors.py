@@ -20,6 +20,7 @@ __all__ = [
     "StateBusyError",
     "StateClosedError",
     "SymbolWarning",
+    "ValidationError",
     "ValueTypeError",
 ]
 
@@ -30,6 +31,10 @@ class Error(Exception):
 
 class ModelError(Error, ValueError):
     """A model that is broken, breaks a rule of bindings, or has a node that cannot be computed."""
+
+
+class ValidationError(ModelError):
+    """A model, or a part of one, that `refeed.onnx.checker` refuses."""
 
 
 class DecodeError(Error, ValueError):

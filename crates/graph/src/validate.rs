@@ -42,6 +42,7 @@ use crate::functions::FunctionTable;
 use crate::load::ExternalData;
 use crate::path::Path;
 use crate::struct_types::StructTypes;
+use crate::uses;
 use parameters::Parameters;
 use refeed_proto::{ModelProto, NodeProto};
 
@@ -64,6 +65,32 @@ pub(crate) fn check_nesting(nodes: &[NodeProto]) -> Result<(), ModelError> {
 pub(crate) struct Validated {
     pub(crate) bindings: Bindings,
     pub(crate) warnings: Vec<String>,
+}
+
+/// Checks a whole model, the number of uses of bound inputs included; gives what is odd about it but not wrong.
+///
+/// `external` says where tensors in other files are. Without it, they are held to what they say of themselves.
+///
+/// ```
+/// use refeed_graph::validate::{Rules, check_model};
+/// use refeed_proto::ModelProto;
+/// let error = check_model(&ModelProto::default(), None, Rules::Verifier).unwrap_err();
+/// assert_eq!(error.to_string(), "the model has no graph");
+/// ```
+///
+/// # Errors
+/// The first rule that the model breaks.
+pub fn check_model(
+    model: &ModelProto,
+    external: Option<&ExternalData>,
+    rules: Rules,
+) -> Result<Vec<String>, ModelError> {
+    let validated = validate(model, external, rules)?;
+    if let Some(graph) = &model.graph {
+        let bindings = &validated.bindings;
+        uses::check_binding_uses(graph, &bindings.list, bindings.uses)?;
+    }
+    Ok(validated.warnings)
 }
 
 /// Checks a whole model, except for the number of uses of bound inputs.

@@ -25,12 +25,13 @@ pub(crate) enum Class {
     Encode,
     Parse,
     Print,
+    Validation,
     CopyWarning,
     SymbolWarning,
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 13] = [
+    const ALL: [(Class, &'static str); 14] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
@@ -42,6 +43,7 @@ impl Class {
         (Class::Encode, "EncodeError"),
         (Class::Parse, "ParseError"),
         (Class::Print, "PrintError"),
+        (Class::Validation, "ValidationError"),
         (Class::CopyWarning, "CopyWarning"),
         (Class::SymbolWarning, "SymbolWarning"),
     ];
@@ -87,16 +89,20 @@ pub(crate) fn os_error(source: &io::Error, message: String) -> PyErr {
     }
 }
 
+/// The exception of a fault of loading, whose message says where it happened.
+fn load_error(py: Python<'_>, error: &LoadError, message: String) -> PyErr {
+    match error {
+        LoadError::Open { source, .. }
+        | LoadError::Read { source, .. }
+        | LoadError::External { source, .. } => os_error(source, message),
+        LoadError::Memory { .. } => PyMemoryError::new_err(message),
+        _ => Class::Model.error(py, message),
+    }
+}
+
 impl IntoPyErr for LoadError {
     fn into_py(self, py: Python<'_>) -> PyErr {
-        let message = self.to_string();
-        match &self {
-            LoadError::Open { source, .. }
-            | LoadError::Read { source, .. }
-            | LoadError::External { source, .. } => os_error(source, message),
-            LoadError::Memory { .. } => PyMemoryError::new_err(message),
-            _ => Class::Model.error(py, message),
-        }
+        load_error(py, &self, self.to_string())
     }
 }
 
@@ -115,7 +121,9 @@ impl IntoPyErr for ModelError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         let message = self.to_string();
         match self {
-            ModelError::Load(source) => source.into_py(py),
+            ModelError::Load(source) | ModelError::Payload { source, .. } => {
+                load_error(py, &source, message)
+            }
             ModelError::Write { source, .. } => os_error(&source, message),
             ModelError::Tensor {
                 source: TensorError::Alloc(_),

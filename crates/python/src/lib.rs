@@ -11,6 +11,7 @@ mod interop;
 mod model;
 mod onnx;
 mod onnx_builder;
+mod onnx_check;
 mod run;
 mod runtime;
 #[cfg(feature = "testing")]

@@ -49,6 +49,8 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     module.add_function(wrap_pyfunction!(files::parse_textproto, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::parse_text, &module)?)?;
     module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
+    module.add_function(wrap_pyfunction!(crate::onnx_check::check_model, &module)?)?;
+    module.add_function(wrap_pyfunction!(crate::onnx_check::check_part, &module)?)?;
     module.add_function(wrap_pyfunction!(adopt::adopt, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_node, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_attribute, &module)?)?;

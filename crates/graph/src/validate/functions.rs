@@ -40,7 +40,7 @@ pub(super) fn check(
 }
 
 /// The nodes of a function mean the operators that the model's operator sets have.
-fn check_compatibility(
+pub(super) fn check_compatibility(
     function: &FunctionProto,
     versions: &Opsets,
     at: &Path<'_>,

@@ -80,13 +80,21 @@ impl PartVerifier {
         self
     }
 
-    /// Says that graphs and value infos belong to a graph that is nested in a node, which sees the given values of the
+    /// Adds values of the graph around a node or an attribute, which graphs nested in it may read.
+    #[must_use]
+    pub fn with_outer_names(mut self, names: impl IntoIterator<Item = String>) -> PartVerifier {
+        self.outer_names.extend(names);
+        self
+    }
+
+    /// Says that graphs and value infos belong to a graph that is nested in a node and sees the given values of the
     /// graphs around it.
     #[must_use]
-    pub fn nested(mut self, outer_names: impl IntoIterator<Item = String>) -> PartVerifier {
-        self.root = false;
-        self.outer_names.extend(outer_names);
-        self
+    pub fn nested(self, outer_names: impl IntoIterator<Item = String>) -> PartVerifier {
+        PartVerifier {
+            root: false,
+            ..self.with_outer_names(outer_names)
+        }
     }
 
     /// Sets where tensors in other files are.
@@ -127,7 +135,7 @@ impl PartVerifier {
         Ok(())
     }
 
-    /// Checks a function, by the operator sets that it imports itself.
+    /// Checks a function, by the operator sets that it imports itself; the checker compares them with those of the model.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -135,7 +143,13 @@ impl PartVerifier {
         let catalogue = StructTypes::deferred();
         let at = Path::of(Step::Function(function));
         nesting::check_nodes(&function.node, &at)?;
-        functions::check_function(function, &at, &self.context(&catalogue))
+        functions::check_function(function, &at, &self.context(&catalogue))?;
+        match &self.opsets {
+            Some(opsets) if self.rules.is_checker() => {
+                functions::check_compatibility(function, opsets, &at)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks a node with everything nested in it. Its own inputs may come from anywhere.
