@@ -2,13 +2,13 @@
 
 use crate::error::{Class, IntoPyErr};
 use crate::model::{PyModel, source};
-use crate::onnx::convert::{Described, message_of, prost_of};
+use crate::onnx::convert::{message_of, prost_of};
 use crate::run;
 use pyo3::prelude::*;
 use refeed_graph::builder::{BuildError, GraphBuilder, NewNode, Output};
 use refeed_graph::shape_inference::ShapeInferenceError;
 use refeed_proto::{
-    AttributeProto, EncodedValueProto, FunctionProto, NodeProto, PagedCacheProto,
+    AttributeProto, Convert, EncodedValueProto, FunctionProto, NodeProto, PagedCacheProto,
     PersistentBindingProto, SparseTensorProto, StructTypeProto, TensorProto, ValueInfoProto,
 };
 
@@ -27,7 +27,7 @@ impl IntoPyErr for BuildError {
 
 fn messages_of<'py>(
     py: Python<'py>,
-    contents: &[impl Described],
+    contents: &[impl Convert],
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let contents = contents.iter();
     contents.map(|content| message_of(py, content)).collect()
