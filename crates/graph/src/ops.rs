@@ -3,6 +3,7 @@
 //! The kernels that compute them live in the runtime crate under the same file names.
 
 mod activation;
+mod arithmetic;
 mod attention;
 mod bitwise;
 pub mod cast;

@@ -23,6 +23,7 @@ mod symbols;
 mod values;
 mod write;
 
+pub(crate) use constant::small as small_constant;
 pub use dim_expr::DimExpr;
 pub(crate) use dim_expr::same_text;
 pub use driver::DEPTH_LIMIT;

@@ -2,33 +2,25 @@
 
 use super::op;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 
-/// `a + b` when both are known.
+/// `a + b`, unknown when one is absent.
 fn sum(a: Option<&Dim>, b: Option<&Dim>) -> Dim {
     match (a, b) {
-        (Some(Dim::Known(0)), Some(other)) | (Some(other), Some(Dim::Known(0))) => other.clone(),
-        (Some(Dim::Known(a)), Some(Dim::Known(b))) => {
-            a.checked_add(*b).map_or(Dim::Unknown, Dim::Known)
-        }
+        (Some(a), Some(b)) => a.plus(b),
         _ => Dim::Unknown,
     }
 }
 
-/// `whole / parts` when it is known and exact.
+/// `whole / parts` when it is exact.
 fn divided(whole: &Dim, parts: i64) -> Dim {
-    match (whole, usize::try_from(parts)) {
-        (Dim::Known(n), Ok(parts)) if parts > 0 && n % parts == 0 => Dim::Known(n / parts),
-        _ => Dim::Unknown,
+    if parts < 1 {
+        return Dim::Unknown;
     }
-}
-
-/// `a * b` when both are known.
-fn product(a: &Dim, b: &Dim) -> Dim {
-    match (a, b) {
-        (Dim::Known(a), Dim::Known(b)) => a.checked_mul(*b).map_or(Dim::Unknown, Dim::Known),
-        _ => Dim::Unknown,
-    }
+    let exact = |whole: DimExpr| whole.div_exact(&DimExpr::from(parts));
+    let exact = whole.expr().and_then(exact);
+    exact.map_or(Dim::Unknown, |exact| Dim::from_expr(&exact))
 }
 
 /// Head count from an attribute.
@@ -83,7 +75,7 @@ fn attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let fused = cx.shape(0).map(<[Dim]>::len) == Some(3);
     let y = match (&q, &v) {
         (Some([batch, heads, length, _]), Some([.., width])) if fused => {
-            Some(vec![batch.clone(), length.clone(), product(heads, width)])
+            Some(vec![batch.clone(), length.clone(), heads.times(width)])
         }
         (Some([batch, heads, length, _]), Some([.., width])) => Some(vec![
             batch.clone(),
@@ -138,7 +130,7 @@ fn group_query_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
         };
         let width = divided(hidden, all.unwrap_or(0));
         let out = if packed {
-            product(&heads(q_heads), &width)
+            heads(q_heads).times(&width)
         } else {
             hidden.clone()
         };
@@ -173,7 +165,7 @@ fn multi_head_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
             Some(vec![batch.clone(), length.clone(), hidden.clone()])
         }
         (Some([batch, length, _]), Some([_, heads, _, width])) => {
-            Some(vec![batch.clone(), length.clone(), product(heads, width)])
+            Some(vec![batch.clone(), length.clone(), heads.times(width)])
         }
         _ => None,
     };

@@ -1,5 +1,6 @@
 //! Conversion between element types.
 
+use super::arithmetic;
 use super::rules::{named_dtype, refused};
 use super::{ONE, TWO, op};
 use crate::attributes::{AttributeError, Attributes};
@@ -41,6 +42,7 @@ fn cast_target(cx: &Inference<'_>) -> Result<DType, InferError> {
 
 fn cast(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cast_target(cx)?;
+    cx.set_value(0, arithmetic::cast(cx, dtype));
     let shape = cx.shape(0).map(<[_]>::to_vec);
     cx.set(0, Some(dtype), shape);
     Ok(())
@@ -64,6 +66,8 @@ fn bit_cast(cx: &mut Inference<'_>) -> Result<(), InferError> {
 
 fn cast_like(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let shape = cx.shape(0).map(<[_]>::to_vec);
+    let value = cx.dtype(1).and_then(|to| arithmetic::cast(cx, to));
+    cx.set_value(0, value);
     cx.set(0, cx.dtype(1), shape);
     Ok(())
 }

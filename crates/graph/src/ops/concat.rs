@@ -1,5 +1,6 @@
 //! `Concat`.
 
+use super::arithmetic;
 use super::layout::axis_of;
 use super::{MANY, op};
 use crate::schema::{Attr, InferError, Inference, OpSchema};
@@ -18,10 +19,10 @@ fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
     };
     let axis = axis_of(axis, rank)?;
     let mut out = vec![Dim::Unknown; rank];
-    let mut total = Some(0usize);
+    let mut total = Dim::Known(0);
     for index in 0..count {
         let Some(shape) = cx.shape(index) else {
-            total = None;
+            total = Dim::Unknown;
             continue;
         };
         if shape.len() != rank {
@@ -32,9 +33,7 @@ fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
         }
         for (at, dim) in shape.iter().enumerate() {
             if at == axis {
-                total = total
-                    .zip(dim.known())
-                    .and_then(|(sum, n)| sum.checked_add(n));
+                total = total.plus(dim);
                 continue;
             }
             match (&out[at], dim) {
@@ -50,13 +49,10 @@ fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
             }
         }
     }
-    out[axis] = match (total, count) {
-        (Some(n), _) => Dim::Known(n),
-        (None, 1) => cx
-            .shape(0)
-            .map_or(Dim::Unknown, |shape| shape[axis].clone()),
-        _ => Dim::Unknown,
-    };
+    out[axis] = total;
+    if rank == 1 {
+        cx.set_value(0, arithmetic::joined(cx));
+    }
     cx.set(0, dtype, Some(out));
     Ok(())
 }

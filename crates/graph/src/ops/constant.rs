@@ -1,9 +1,11 @@
 //! Values that come from the model, from a shape, or from a few numbers.
 
+use super::arithmetic;
 use super::rules::{dtype_attribute, ranked};
 use super::{NONE, ONE, THREE, op};
 use crate::attributes::{AttributeError, Attributes};
 use crate::schema::{Attr, InferError, Inference, OpSchema, known_dims};
+use crate::shape_inference::{DimExpr, small_constant};
 use crate::types::Dim;
 use refeed_proto::TensorProto;
 use refeed_values::DType;
@@ -94,38 +96,69 @@ fn constant_of_shape(cx: &mut Inference<'_>) -> Result<(), InferError> {
         Some(value) => tensor_type(value).0,
         None => Some(DType::Float),
     };
-    let shape = match (cx.constant_ints(0), cx.shape(0)) {
-        (Some(dims), _) => {
-            let dim = |&dim: &i64| {
-                usize::try_from(dim).map(Dim::Known).map_err(|_| {
-                    InferError::Shape(format!("dimension {dim} of {dims:?} is negative"))
-                })
-            };
-            Some(dims.iter().map(dim).collect::<Result<_, _>>()?)
-        }
-        (None, Some([Dim::Known(rank)])) if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
-        _ => None,
-    };
+    let shape = cx.dims(0)?;
+    let value = shape.as_ref().and_then(|shape| {
+        let element = fill(cx.attributes.tensor("value").ok()??)?;
+        arithmetic::repeated(Some(element), shape)
+    });
+    cx.set_value(0, value);
     cx.set(0, dtype, shape);
     Ok(())
 }
 
-fn range(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let dtype = cx.same_dtype([0, 1, 2])?;
-    let one = |index| match cx.constant_ints(index)?[..] {
-        [value] => Some(i128::from(value)),
+/// The one element of the tensor that fills a constant, when it is a whole number.
+fn fill(tensor: &TensorProto) -> Option<DimExpr> {
+    let value = small_constant(tensor)?;
+    let number = match value.dtype() {
+        DType::Int64 => value.view::<i64>().ok()?.to_vec().first().copied(),
+        DType::Int32 => value
+            .view::<i32>()
+            .ok()?
+            .to_vec()
+            .first()
+            .map(|&n| n.into()),
+        DType::Bool => value
+            .view::<u8>()
+            .ok()?
+            .to_vec()
+            .first()
+            .map(|&n| i64::from(n != 0)),
         _ => None,
     };
+    number.map(DimExpr::from)
+}
+
+fn range(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.same_dtype([0, 1, 2])?;
+    let one = |index| cx.value(index)?.single().cloned();
     let count = match (one(0), one(1), one(2)) {
-        (Some(start), Some(limit), Some(delta)) if delta != 0 => {
-            // Rounds away from zero, so that the last partial step counts.
-            let steps = (limit - start + delta - delta.signum()) / delta;
-            usize::try_from(steps.max(0)).map_or(Dim::Unknown, Dim::Known)
-        }
-        _ => Dim::Unknown,
+        (Some(start), Some(limit), Some(delta)) => range_count(&start, &limit, &delta),
+        _ => None,
     };
+    let count = count.unwrap_or(Dim::Unknown);
+    cx.set_value(0, arithmetic::counted(cx, &count));
     cx.set(0, dtype, Some(vec![count]));
     Ok(())
+}
+
+/// How many steps of `delta` lie between two numbers, the last partial one included.
+fn range_count(start: &DimExpr, limit: &DimExpr, delta: &DimExpr) -> Option<Dim> {
+    if let (Some(start), Some(limit), Some(delta)) =
+        (start.constant(), limit.constant(), delta.constant())
+    {
+        let (start, limit, delta) = (i128::from(start), i128::from(limit), i128::from(delta));
+        if delta == 0 {
+            return None;
+        }
+        // Rounds away from zero, so that the last partial step counts.
+        let steps = (limit - start + delta - delta.signum()) / delta;
+        return usize::try_from(steps.max(0)).ok().map(Dim::Known);
+    }
+    let span = limit.minus(start)?.larger(&DimExpr::from(0))?;
+    match delta.constant() {
+        Some(delta) if delta > 0 => Some(Dim::from_expr(&span.div_ceil(&DimExpr::from(delta))?)),
+        _ => None,
+    }
 }
 
 /// A matrix of the input's shape.
@@ -158,6 +191,7 @@ fn shape(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dim = match cx.shape(0) {
         Some(shape) => {
             let (start, end) = bounds(shape.len());
+            cx.set_value(0, arithmetic::shape(cx, start, end));
             Dim::Known(end - start)
         }
         None => Dim::Unknown,
@@ -167,11 +201,13 @@ fn shape(cx: &mut Inference<'_>) -> Result<(), InferError> {
 }
 
 fn size(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::size(cx));
     cx.set(0, Some(DType::Int64), Some(Vec::new()));
     Ok(())
 }
 
 fn identity(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, cx.value(0));
     cx.same_as_input();
     Ok(())
 }

@@ -1,8 +1,48 @@
 //! Arithmetic and functions of numbers: each output element from the elements at the same place.
 
+use super::arithmetic;
 use super::rules::{broadcast, operand_shape, same};
 use super::{MANY, ONE, TWO, op};
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use crate::shape_inference::DimExpr;
+
+fn add(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::binary(cx, DimExpr::plus));
+    broadcast(cx)
+}
+
+fn sub(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::binary(cx, DimExpr::minus));
+    broadcast(cx)
+}
+
+fn mul(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::binary(cx, DimExpr::times));
+    broadcast(cx)
+}
+
+fn div(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::binary(cx, arithmetic::div));
+    broadcast(cx)
+}
+
+/// The remainder of whole numbers has the sign of the divisor, or with `fmod` that of the dividend.
+fn modulo(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    if !cx.attributes.flag("fmod", false)? {
+        cx.set_value(0, arithmetic::binary(cx, DimExpr::rem));
+    }
+    broadcast(cx)
+}
+
+fn neg(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::unary(cx, arithmetic::negated));
+    same(cx)
+}
+
+fn abs(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::unary(cx, arithmetic::absolute));
+    same(cx)
+}
 
 /// The exponent may have another type than the base and the result.
 fn pow(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -24,6 +64,21 @@ fn variadic(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+fn max(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::folded(cx, DimExpr::larger));
+    variadic(cx)
+}
+
+fn min(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::folded(cx, DimExpr::smaller));
+    variadic(cx)
+}
+
+fn sum(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.set_value(0, arithmetic::folded(cx, DimExpr::plus));
+    variadic(cx)
+}
+
 const IN_PLACE: &[Attr] = &[Attr::ints("consumed_inputs")];
 const OLD_BROADCAST: &[Attr] = &[Attr::int("axis"), Attr::int("broadcast")];
 const OLD_OPERANDS: &[Attr] = &[
@@ -33,19 +88,19 @@ const OLD_OPERANDS: &[Attr] = &[
 ];
 
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op("Add", &[1, 6, 7, 13, 14], TWO, broadcast).attributes(OLD_OPERANDS),
-    op("Sub", &[1, 6, 7, 13, 14], TWO, broadcast).attributes(OLD_OPERANDS),
-    op("Mul", &[1, 6, 7, 13, 14], TWO, broadcast).attributes(OLD_OPERANDS),
-    op("Div", &[1, 6, 7, 13, 14], TWO, broadcast).attributes(OLD_OPERANDS),
-    op("Mod", &[10, 13, 28], TWO, broadcast).attributes(&[Attr::int("fmod")]),
+    op("Add", &[1, 6, 7, 13, 14], TWO, add).attributes(OLD_OPERANDS),
+    op("Sub", &[1, 6, 7, 13, 14], TWO, sub).attributes(OLD_OPERANDS),
+    op("Mul", &[1, 6, 7, 13, 14], TWO, mul).attributes(OLD_OPERANDS),
+    op("Div", &[1, 6, 7, 13, 14], TWO, div).attributes(OLD_OPERANDS),
+    op("Mod", &[10, 13, 28], TWO, modulo).attributes(&[Attr::int("fmod")]),
     op("Pow", &[1, 7, 12, 13, 15], TWO, pow).attributes(OLD_BROADCAST),
     op("PRelu", &[1, 6, 7, 9, 16], TWO, prelu).attributes(IN_PLACE),
-    op("Max", &[1, 6, 8, 12, 13], MANY, variadic).attributes(IN_PLACE),
-    op("Min", &[1, 6, 8, 12, 13], MANY, variadic).attributes(IN_PLACE),
-    op("Sum", &[1, 6, 8, 13], MANY, variadic).attributes(IN_PLACE),
+    op("Max", &[1, 6, 8, 12, 13], MANY, max).attributes(IN_PLACE),
+    op("Min", &[1, 6, 8, 12, 13], MANY, min).attributes(IN_PLACE),
+    op("Sum", &[1, 6, 8, 13], MANY, sum).attributes(IN_PLACE),
     op("Mean", &[1, 6, 8, 13], MANY, variadic).attributes(IN_PLACE),
-    op("Neg", &[1, 6, 13], ONE, same).attributes(IN_PLACE),
-    op("Abs", &[1, 6, 13], ONE, same).attributes(IN_PLACE),
+    op("Neg", &[1, 6, 13], ONE, neg).attributes(IN_PLACE),
+    op("Abs", &[1, 6, 13], ONE, abs).attributes(IN_PLACE),
     op("Sign", &[9, 13], ONE, same),
     op("Sqrt", &[1, 6, 13], ONE, same).attributes(IN_PLACE),
     op("Exp", &[1, 6, 13], ONE, same).attributes(IN_PLACE),

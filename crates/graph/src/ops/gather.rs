@@ -1,5 +1,6 @@
 //! Operators that pick elements by index.
 
+use super::arithmetic;
 use super::layout::axis_of;
 use super::{ONE, THREE, TWO, op};
 use crate::attributes::AttributeError;
@@ -15,6 +16,9 @@ fn gather(cx: &mut Inference<'_>) -> Result<(), InferError> {
         if let Some(indices) = cx.shape(1) {
             out = Some([&shape[..axis], indices, &shape[axis + 1..]].concat());
         }
+    }
+    if cx.shape(0).is_some_and(|shape| shape.len() == 1) {
+        cx.set_value(0, arithmetic::gathered(cx));
     }
     let dtype = cx.dtype(0);
     cx.set(0, dtype, out);

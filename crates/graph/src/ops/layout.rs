@@ -2,11 +2,13 @@
 //!
 //! The shape arithmetic stands here once; the kernels of the runtime crate call it with the same numbers.
 
+use super::arithmetic;
 use super::rules::broadcast_shapes;
 use super::{MANY, ONE, TWO, op};
 use crate::schema::{
     Arity, Attr, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
 };
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 use refeed_values::MAX_RANK;
 use refeed_values::layout::Dims;
@@ -217,21 +219,7 @@ fn transpose(cx: &mut Inference<'_>) -> Result<(), InferError> {
 
 /// The product of dimensions as one dimension.
 pub(super) fn product(dims: &[Dim]) -> Dim {
-    if dims.contains(&Dim::Known(0)) {
-        return Dim::Known(0);
-    }
-    let mut open = dims
-        .iter()
-        .filter(|dim| **dim != Dim::Known(1) && dim.known().is_none());
-    let known: Option<usize> = dims
-        .iter()
-        .filter_map(Dim::known)
-        .try_fold(1usize, |product, n| product.checked_mul(n));
-    match (open.next(), open.next(), known) {
-        (None, _, Some(n)) => Dim::Known(n),
-        (Some(dim), None, Some(1)) => dim.clone(),
-        _ => Dim::Unknown,
-    }
+    Dim::product(dims)
 }
 
 fn reshape(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -241,26 +229,43 @@ fn reshape(cx: &mut Inference<'_>) -> Result<(), InferError> {
         ..5 => cx.attributes.ints("shape")?.map(<[i64]>::to_vec),
         _ => cx.constant_ints(1),
     };
-    let Some(wanted) = wanted else {
-        // Only the rank is known, from the length of the shape input.
-        let rank = match cx.shape(1) {
-            Some([Dim::Known(rank)]) if *rank <= 64 => Some(*rank),
-            _ => None,
-        };
-        cx.set(0, dtype, rank.map(|rank| vec![Dim::Unknown; rank]));
-        return Ok(());
-    };
     let input = cx.shape(0);
-    if let Some(known) = input.and_then(all_known) {
-        let out = reshape_shape(&known, &wanted, allow_zero)?;
-        cx.set(0, dtype, Some(known_dims(&out)));
-        return Ok(());
-    }
+    let out = match (wanted, input.and_then(all_known)) {
+        (Some(wanted), Some(known)) => {
+            Some(known_dims(&reshape_shape(&known, &wanted, allow_zero)?))
+        }
+        (Some(wanted), None) => {
+            let wanted: Vec<Option<DimExpr>> =
+                wanted.into_iter().map(|n| Some(DimExpr::from(n))).collect();
+            Some(reshaped(input, &wanted, allow_zero)?)
+        }
+        (None, _) => match cx.value(1) {
+            Some(value) => Some(reshaped(input, value.elements(), allow_zero)?),
+            // Only the rank is known, from the length of the shape input.
+            None => cx
+                .length(1)
+                .filter(|&rank| rank <= MAX_RANK)
+                .map(|rank| vec![Dim::Unknown; rank]),
+        },
+    };
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
+    cx.set(0, dtype, out);
+    Ok(())
+}
+
+/// The dimensions after a reshape of an input, or to entries, that are not all numbers.
+fn reshaped(
+    input: Option<&[Dim]>,
+    wanted: &[Option<DimExpr>],
+    allow_zero: bool,
+) -> Result<Vec<Dim>, InferError> {
     let mut out = Vec::with_capacity(wanted.len());
-    let mut free = None;
-    for (axis, &dim) in wanted.iter().enumerate() {
-        out.push(match dim {
-            0 if !allow_zero => match input {
+    // The entry that is -1, or the only one of which nothing is known: the number of elements tells it.
+    let (mut free, mut unknown) = (None, 0);
+    for (axis, entry) in wanted.iter().enumerate() {
+        out.push(match (entry, entry.as_ref().and_then(DimExpr::constant)) {
+            (_, Some(0)) if !allow_zero => match input {
                 None => Dim::Unknown,
                 Some(input) => input.get(axis).cloned().ok_or_else(|| {
                     shape_error(format!(
@@ -269,48 +274,61 @@ fn reshape(cx: &mut Inference<'_>) -> Result<(), InferError> {
                     ))
                 })?,
             },
-            -1 if free.is_none() => {
+            (_, Some(-1)) if free.is_none() => {
                 free = Some(axis);
                 Dim::Unknown
             }
-            _ => Dim::Known(usize::try_from(dim).map_err(|_| {
+            (_, Some(dim)) => Dim::Known(usize::try_from(dim).map_err(|_| {
                 shape_error(format!(
-                    "shape: expected at most one -1 and no other negative number, got {wanted:?}"
+                    "shape: expected at most one -1 and no other negative number, got {dim} at {axis}"
                 ))
             })?),
+            (Some(entry), None) => Dim::from_expr(entry),
+            (None, None) => {
+                unknown += 1;
+                Dim::Unknown
+            }
         });
     }
-    if let (Some(axis), Some(input)) = (free, input) {
+    let alone = (unknown == 1 && free.is_none())
+        .then(|| wanted.iter().position(Option::is_none))
+        .flatten();
+    if let (Some(axis), Some(input)) = (free.filter(|_| unknown == 0).or(alone), input) {
         out[axis] = left_over(input, &out, axis);
     }
-    cx.set(0, dtype, Some(out));
-    Ok(())
+    Ok(out)
 }
 
 /// What -1 stands for: the input's dimensions after those that both sides share are struck out.
 fn left_over(input: &[Dim], out: &[Dim], free: usize) -> Dim {
     let mut rest: Vec<Dim> = input.to_vec();
-    let mut divisor = 1usize;
+    let mut divisor = Dim::Known(1);
     for (axis, dim) in out.iter().enumerate() {
         if axis == free {
             continue;
         }
         match dim {
             Dim::Known(0) | Dim::Unknown => return Dim::Unknown,
-            dim => match (rest.iter().position(|other| other == dim), dim) {
-                (Some(at), _) => drop(rest.remove(at)),
-                (None, Dim::Known(n)) => match divisor.checked_mul(*n) {
-                    Some(product) => divisor = product,
-                    None => return Dim::Unknown,
-                },
-                (None, _) => return Dim::Unknown,
+            dim => match rest.iter().position(|other| other == dim) {
+                Some(at) => drop(rest.remove(at)),
+                None => divisor = divisor.times(dim),
             },
         }
     }
-    match product(&rest) {
-        Dim::Known(n) if n % divisor == 0 => Dim::Known(n / divisor),
-        dim if divisor == 1 => dim,
-        _ => Dim::Unknown,
+    let total = product(&rest);
+    if divisor == Dim::Known(1) {
+        return total;
+    }
+    let (Some(total), Some(divisor)) = (total.expr(), divisor.expr()) else {
+        return Dim::Unknown;
+    };
+    match total.div_exact(&divisor) {
+        Some(exact) => Dim::from_expr(&exact),
+        // A model that runs divides evenly, so that rounding takes nothing away.
+        None if total.constant().is_none() && divisor.constant().is_some() => total
+            .div_floor(&divisor)
+            .map_or(Dim::Unknown, |whole| Dim::from_expr(&whole)),
+        None => Dim::Unknown,
     }
 }
 
@@ -377,6 +395,8 @@ fn squeeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
                 .map(|known| known_dims(&known.into_iter().filter(|&n| n != 1).collect::<Dims>())),
         };
     }
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
     cx.set(0, cx.dtype(0), out);
     Ok(())
 }
@@ -401,6 +421,8 @@ fn unsqueeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
         }
         out = Some(dims);
     }
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
     cx.set(0, cx.dtype(0), out);
     Ok(())
 }
@@ -413,58 +435,43 @@ fn axes_len(cx: &Inference<'_>) -> Result<usize, InferError> {
 
 fn expand(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
-    let wanted: Option<Vec<Dim>> = match cx.constant_ints(1) {
-        Some(numbers) => {
-            let dims: Result<Vec<Dim>, _> = numbers
-                .iter()
-                .map(|&n| usize::try_from(n).map(Dim::Known))
-                .collect();
-            Some(dims.map_err(|_| {
-                shape_error(format!(
-                    "shape: expected numbers of at least 0, got {numbers:?}"
-                ))
-            })?)
-        }
-        None => match cx.shape(1) {
-            Some([Dim::Known(rank)]) if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
-            _ => None,
-        },
-    };
-    let out = match (cx.shape(0), wanted) {
+    let out = match (cx.shape(0), cx.dims(1)?) {
         (Some(input), Some(wanted)) => Some(broadcast_shapes(input, &wanted)?),
         _ => None,
     };
+    let value = out
+        .as_ref()
+        .and_then(|shape| arithmetic::expanded(cx, shape));
+    cx.set_value(0, value);
     cx.set(0, dtype, out);
     Ok(())
 }
 
+/// One of the bounds or steps of `Slice`: an attribute in old versions, an input since.
+fn slice_numbers(
+    cx: &Inference<'_>,
+    attribute: &str,
+    input: usize,
+) -> Result<Option<Vec<Option<DimExpr>>>, InferError> {
+    if cx.opset >= 10 {
+        return Ok(cx.value(input).map(|value| value.elements().to_vec()));
+    }
+    let numbers = cx.attributes.ints(attribute)?;
+    Ok(numbers.map(|numbers| numbers.iter().map(|&n| Some(DimExpr::from(n))).collect()))
+}
+
 fn slice(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
-    let old = cx.opset < 10;
-    let (starts, ends, steps) = if old {
-        let starts = cx.attributes.ints("starts")?.map(<[i64]>::to_vec);
-        (
-            starts,
-            cx.attributes.ints("ends")?.map(<[i64]>::to_vec),
-            None,
-        )
-    } else {
-        (
-            cx.constant_ints(1),
-            cx.constant_ints(2),
-            cx.constant_ints(4),
-        )
-    };
+    let starts = slice_numbers(cx, "starts", 1)?;
+    let ends = slice_numbers(cx, "ends", 2)?;
+    let steps = slice_numbers(cx, "steps", 4)?;
     let axes = given_axes(cx, 3, 10)?;
     let Some(shape) = cx.shape(0) else {
         cx.set(0, dtype, None);
         return Ok(());
     };
     let mut out = shape.to_vec();
-    let count = starts.as_ref().map(Vec::len).or_else(|| match cx.shape(1) {
-        Some([Dim::Known(count)]) => Some(*count),
-        _ => None,
-    });
+    let count = starts.as_ref().map(Vec::len).or_else(|| cx.length(1));
     let axes = match axes {
         Some(Some(axes)) => Some(axes_of(&axes, shape.len())?),
         Some(None) => match count {
@@ -483,25 +490,58 @@ fn slice(cx: &mut Inference<'_>) -> Result<(), InferError> {
         cx.set(0, dtype, Some(vec![Dim::Unknown; out.len()]));
         return Ok(());
     };
-    let steps_known = steps.is_some() || !cx.has(4);
+    let one = Some(DimExpr::from(1));
     for (i, &axis) in axes.iter().enumerate() {
-        let bounds = starts.as_ref().zip(ends.as_ref()).filter(|_| steps_known);
-        let step = steps
-            .as_ref()
-            .map_or(Some(1), |steps| steps.get(i).copied());
-        let numbers =
-            bounds.and_then(|(starts, ends)| Some((*starts.get(i)?, *ends.get(i)?, step?)));
+        let at = |list: &Option<Vec<Option<DimExpr>>>| list.as_ref()?.get(i)?.clone();
+        let step = if cx.has(4) { at(&steps) } else { one.clone() };
+        let (start, end) = (at(&starts), at(&ends));
+        let number = |e: &Option<DimExpr>| e.as_ref()?.constant();
+        let numbers = (number(&start), number(&end), number(&step));
         out[axis] = match (numbers, shape[axis].known()) {
-            (Some((start, end, step)), Some(dim)) => {
+            ((Some(start), Some(end), Some(step)), Some(dim)) => {
                 Dim::Known(slice_range(dim, start, end, step)?.1)
             }
-            // The whole axis, however long.
-            (Some((0, i64::MAX, 1)), None) => shape[axis].clone(),
+            ((_, _, Some(step)), _) => start
+                .zip(end)
+                .and_then(|(start, end)| slice_extent(&shape[axis], &start, &end, step))
+                .unwrap_or(Dim::Unknown),
             _ => Dim::Unknown,
         };
+        if let ((Some(start), Some(end), Some(step)), 1) = (numbers, shape.len()) {
+            cx.set_value(0, arithmetic::sliced(cx, start, end, step));
+        }
     }
     cx.set(0, dtype, Some(out));
     Ok(())
+}
+
+/// The extent that `Slice` leaves of an axis when not all is numbers.
+fn slice_extent(dim: &Dim, start: &DimExpr, end: &DimExpr, step: i64) -> Option<Dim> {
+    let zero = DimExpr::from(0);
+    let dim = dim.expr()?;
+    // The largest numbers stand for the end, whatever the extent: exporters write any of them.
+    let beyond = |e: &DimExpr| e.constant().is_some_and(|n| n >= i64::from(i32::MAX));
+    let bound = |e: &DimExpr| -> Option<DimExpr> {
+        match e.constant() {
+            _ if beyond(e) => Some(dim.clone()),
+            Some(n) if n < 0 => dim.plus(e)?.larger(&zero),
+            None if !e.is_natural() => None,
+            _ => e.smaller(&dim),
+        }
+    };
+    match (start.constant(), end.constant(), step) {
+        // The whole axis backwards.
+        (Some(-1), Some(end), -1) if end <= -i64::from(i32::MAX) => Some(Dim::from_expr(&dim)),
+        // The last ones.
+        (Some(first), _, 1) if first < 0 && beyond(end) => {
+            Some(Dim::from_expr(&zero.minus(start)?.smaller(&dim)?))
+        }
+        (_, _, 1..) => {
+            let span = bound(end)?.minus(&bound(start)?)?.larger(&zero)?;
+            Some(Dim::from_expr(&span.div_ceil(&DimExpr::from(step))?))
+        }
+        _ => None,
+    }
 }
 
 fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -522,24 +562,45 @@ fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
         return Ok(());
     };
     let axis = axis_of(axis, shape.len())?;
-    let parts = match (shape[axis].known(), &sizes) {
-        (Some(dim), Some(sizes)) => Some(split_sizes(dim, Some(sizes), outputs, false)?),
-        (Some(dim), None) if !given => Some(split_sizes(dim, None, outputs, cx.opset >= 18)?),
-        (None, Some(sizes)) => sizes
-            .iter()
-            .map(|&size| usize::try_from(size).ok())
-            .collect(),
-        _ => None,
+    let uneven = cx.opset >= 18;
+    let parts: Vec<Dim> = match (shape[axis].known(), &sizes) {
+        (Some(dim), Some(sizes)) => known_dims(&split_sizes(dim, Some(sizes), outputs, false)?),
+        (Some(dim), None) if !given => known_dims(&split_sizes(dim, None, outputs, uneven)?),
+        (None, None) if !given => split_extent(&shape[axis], outputs, uneven),
+        _ => cx.dims(1)?.unwrap_or_default(),
     };
     for index in 0..outputs {
         let mut dims = shape.to_vec();
-        dims[axis] = parts
-            .as_ref()
-            .and_then(|parts| parts.get(index))
-            .map_or(Dim::Unknown, |&n| Dim::Known(n));
+        dims[axis] = parts.get(index).cloned().unwrap_or(Dim::Unknown);
         cx.set(index, dtype, Some(dims));
     }
+    if shape.len() == 1 && (sizes.is_some() || !given) {
+        let values = arithmetic::split(cx, sizes.as_deref(), uneven).unwrap_or_default();
+        for (index, value) in values.into_iter().enumerate() {
+            cx.set_value(index, Some(value));
+        }
+    }
     Ok(())
+}
+
+/// The parts of an axis whose extent is no number, equal but for the last one.
+fn split_extent(dim: &Dim, outputs: usize, uneven: bool) -> Vec<Dim> {
+    let count = Dim::Known(outputs);
+    if !uneven {
+        return vec![dim.div_floor(&count); outputs];
+    }
+    let part = dim.div_ceil(&count);
+    let mut parts = vec![part.clone(); outputs];
+    let exact = dim.expr().zip(count.expr());
+    let exact = exact.is_some_and(|(dim, count)| dim.div_exact(&count).is_some());
+    if !exact {
+        // With few positions the parts before the last one are cut short, too.
+        parts.fill(Dim::Unknown);
+        if let Some(first) = parts.first_mut() {
+            *first = part;
+        }
+    }
+    parts
 }
 
 const RECENT: &[i64] = &[1, 13, 21, 23, 24, 25];
@@ -661,6 +722,10 @@ mod tests {
         let symbol = |name: &str| Dim::Symbol(name.into());
         let input = [symbol("batch"), symbol("length"), Dim::Known(12)];
         let out = [symbol("batch"), Dim::Unknown, Dim::Known(3), Dim::Known(4)];
+        assert_eq!(left_over(&input, &out, 1), symbol("length"));
+        let out = [symbol("batch"), Dim::Unknown, Dim::Known(5)];
+        assert_eq!(left_over(&input, &out, 1), symbol("(12 * length) // 5"));
+        let out = [symbol("rows"), Dim::Unknown];
         assert_eq!(left_over(&input, &out, 1), Dim::Unknown);
         let out = [symbol("batch"), Dim::Unknown, Dim::Known(12)];
         assert_eq!(left_over(&input, &out, 1), symbol("length"));

@@ -1,10 +1,12 @@
 //! Operators that copy elements to other places without computing on them (scatters may combine).
 
+use super::arithmetic;
 use super::layout::{axes_of, axis_of};
 use super::rules::{constant_int, ranked, ranked_from};
 use super::{THREE, TWO, op};
 use crate::attributes::AttributeError;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 
 /// How `Pad` fills what it adds.
@@ -82,6 +84,12 @@ pub fn padded_extent(dim: usize, before: i64, after: i64) -> Result<usize, Infer
         })
 }
 
+/// A named extent after padding.
+fn padded(dim: &Dim, before: i64, after: i64) -> Option<Dim> {
+    let total = before.checked_add(after)?;
+    Some(Dim::from_expr(&dim.expr()?.plus(&DimExpr::from(total))?))
+}
+
 fn pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
     PadMode::from_name(cx.attributes.string("mode")?)?;
     let pads = match cx.opset {
@@ -101,9 +109,8 @@ fn pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
             .iter()
             .zip(widths)
             .map(|(dim, (before, after))| match dim {
-                dim if (before, after) == (0, 0) => Ok(dim.clone()),
                 Dim::Known(n) => padded_extent(*n, before, after).map(Dim::Known),
-                _ => Ok(Dim::Unknown),
+                dim => Ok(padded(dim, before, after).unwrap_or(Dim::Unknown)),
             })
             .collect();
         out = Some(dims?);
@@ -148,12 +155,7 @@ fn repeated(dim: &Dim, times: i64) -> Result<Dim, InferError> {
             "repeats: expected numbers of at least 0, got {times}"
         )));
     };
-    Ok(match dim {
-        dim if times == 1 => dim.clone(),
-        _ if times == 0 => Dim::Known(0),
-        Dim::Known(n) => n.checked_mul(times).map_or(Dim::Unknown, Dim::Known),
-        _ => Dim::Unknown,
-    })
+    Ok(dim.times(&Dim::Known(times)))
 }
 
 fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -161,7 +163,7 @@ fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
         return tile_axis(cx);
     }
     let dtype = cx.dtype(0);
-    let out = match (cx.shape(0), cx.constant_ints(1)) {
+    let out = match (cx.shape(0), cx.dims(1)?) {
         (Some(shape), Some(repeats)) => {
             if repeats.len() != shape.len() {
                 let (got, want) = (repeats.len(), shape.len());
@@ -170,15 +172,14 @@ fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
                 )));
             }
             let tiled = shape.iter().zip(&repeats);
-            Some(
-                tiled
-                    .map(|(dim, &times)| repeated(dim, times))
-                    .collect::<Result<_, _>>()?,
-            )
+            Some(tiled.map(|(dim, times)| dim.times(times)).collect())
         }
         (Some(shape), None) => Some(vec![Dim::Unknown; shape.len()]),
         _ => None,
     };
+    if cx.shape(0).is_some_and(|shape| shape.len() == 1) {
+        cx.set_value(0, arithmetic::tiled(cx));
+    }
     cx.set(0, dtype, out);
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Reductions over axes, and sums, searches and normalised exponentials along one axis.
 
+use super::arithmetic;
 use super::layout::{axes_of, axis_of};
 use super::rules::{constant_int, ranked_from};
 use super::{ONE, TWO, op};
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -67,7 +69,36 @@ fn reduce(cx: &mut Inference<'_>, axes_input_since: i64) -> Result<(), InferErro
     Ok(())
 }
 
+/// A reduction of the one axis of a value of shape arithmetic.
+fn reduce_value(
+    cx: &mut Inference<'_>,
+    f: fn(&DimExpr, &DimExpr) -> Option<DimExpr>,
+) -> Result<(), InferError> {
+    let keep = cx.attributes.flag("keepdims", true)?;
+    let noop = cx.attributes.flag("noop_with_empty_axes", false)?;
+    if cx.shape(0).is_some_and(|shape| shape.len() == 1) && !noop {
+        cx.set_value(0, arithmetic::reduced(cx, f, usize::from(keep)));
+    }
+    Ok(())
+}
+
+fn reduce_prod(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    reduce_value(cx, DimExpr::times)?;
+    reduce_other(cx)
+}
+
+fn reduce_max(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    reduce_value(cx, DimExpr::larger)?;
+    reduce_other(cx)
+}
+
+fn reduce_min(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    reduce_value(cx, DimExpr::smaller)?;
+    reduce_other(cx)
+}
+
 fn reduce_sum(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    reduce_value(cx, DimExpr::plus)?;
     reduce(cx, axes_input_since("ReduceSum"))
 }
 
@@ -128,9 +159,9 @@ const RUNNING: &[Attr] = &[Attr::int("exclusive"), Attr::int("reverse")];
 pub(super) const SCHEMAS: &[OpSchema] = &[
     op("ReduceSum", &[1, 11, 13], AXES, reduce_sum).attributes(REDUCED),
     op("ReduceMean", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
-    op("ReduceMax", &[1, 11, 12, 13, 18, 20], AXES, reduce_other).attributes(REDUCED),
-    op("ReduceMin", &[1, 11, 12, 13, 18, 20], AXES, reduce_other).attributes(REDUCED),
-    op("ReduceProd", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
+    op("ReduceMax", &[1, 11, 12, 13, 18, 20], AXES, reduce_max).attributes(REDUCED),
+    op("ReduceMin", &[1, 11, 12, 13, 18, 20], AXES, reduce_min).attributes(REDUCED),
+    op("ReduceProd", &[1, 11, 13, 18], AXES, reduce_prod).attributes(REDUCED),
     op("ReduceL1", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
     op("ReduceL2", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),
     op("ReduceSumSquare", &[1, 11, 13, 18], AXES, reduce_other).attributes(REDUCED),

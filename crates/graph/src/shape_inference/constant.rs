@@ -48,7 +48,7 @@ pub(super) fn of_node(attributes: &Attributes<'_>) -> Result<Option<Tensor>, Att
 }
 
 /// A constant, when it is small, inside the model, and not broken.
-pub(super) fn small(proto: &TensorProto) -> Option<Tensor> {
+pub(crate) fn small(proto: &TensorProto) -> Option<Tensor> {
     let dtype = DType::from_onnx(proto.data_type())?;
     let shape: Vec<usize> = proto
         .dims

@@ -254,7 +254,7 @@ impl DimExpr {
     }
 
     /// Whether every value of the names gives at least 0, as far as the signs tell.
-    fn is_natural(&self) -> bool {
+    pub(crate) fn is_natural(&self) -> bool {
         self.constant >= 0
             && self.terms.iter().all(|term| {
                 term.coefficient > 0
@@ -266,6 +266,11 @@ impl DimExpr {
                         Atom::Call(Function::Mod, of) => of[1].is_natural(),
                     })
             })
+    }
+
+    /// Whether every value of the names gives at least 1, as far as the signs tell.
+    pub(crate) fn is_positive(&self) -> bool {
+        self.constant > 0 && self.is_natural()
     }
 
     /// The larger of both.
