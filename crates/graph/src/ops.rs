@@ -3,6 +3,7 @@
 //! The kernels that compute them live in the runtime crate under the same file names.
 
 mod activation;
+mod ai_rt;
 mod arithmetic;
 mod attention;
 mod bitwise;
@@ -49,6 +50,8 @@ use std::sync::LazyLock;
 /// Every family of operators; adding one means adding its line here.
 const FAMILIES: &[&[OpSchema]] = &[
     activation::SCHEMAS,
+    ai_rt::PAGED_ATTENTION,
+    ai_rt::QUANTIZE_PAGED_CACHE,
     attention::SCHEMAS,
     bitwise::SCHEMAS,
     cast::SCHEMAS,

@@ -211,6 +211,9 @@ pub enum InferError {
         /// What the input has.
         got: String,
     },
+    /// A structured type that the operator does not take.
+    #[error("struct type: {0}")]
+    StructType(String),
     /// Shapes that can never fit.
     #[error("shapes do not fit: {0}")]
     Shape(String),

@@ -1,7 +1,7 @@
 //! Types of values: of tensors an element type and a shape of known, named or unknown dimensions; and of the other kinds.
 
 use crate::load::shown;
-use crate::shape_inference::{common, same_text};
+use crate::shape_inference::same_text;
 use refeed_proto::tensor_shape_proto::{Dimension, dimension};
 use refeed_proto::{StructTypeProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto};
 use refeed_values::DType;
@@ -317,12 +317,6 @@ impl ValueType {
             ValueType::Opaque { .. } => "opaque",
             ValueType::Unset => "no type",
         }
-    }
-
-    /// The most definite type that values of this type and of another have: what two branches give. `None` when there
-    /// is none, because kinds or element types differ.
-    pub fn common(&self, other: &ValueType) -> Option<ValueType> {
-        common(self, other)
     }
 
     /// How many types stand inside one another, this one included.

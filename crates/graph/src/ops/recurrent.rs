@@ -1,6 +1,7 @@
 //! Recurrent layers: RNN, GRU, LSTM.
 
 use super::op;
+use super::rules::ranked;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
@@ -24,17 +25,9 @@ fn recurrent(cx: &mut Inference<'_>) -> Result<(), InferError> {
             .cloned()
             .unwrap_or(Dim::Unknown),
     };
-    let Some(x) = cx.shape(0) else {
-        for output in 0..3 {
-            cx.set(output, dtype, None);
-        }
-        return Ok(());
-    };
-    let [first, second, _] = x else {
-        return Err(InferError::Shape(format!(
-            "input 0: expected 3 dimensions, got {}",
-            x.len()
-        )));
+    let (first, second) = match ranked(cx, 0, 3)? {
+        Some(x) => (x[0].clone(), x[1].clone()),
+        None => (Dim::Unknown, Dim::Unknown),
     };
     let directions = Dim::Known(directions);
     let (all, last) = if batch_first {

@@ -3,8 +3,10 @@
 use super::InferError;
 use crate::attributes::Attributes;
 use crate::shape_inference::{ShapeValue, VALUE_LIMIT};
+use crate::struct_types::StructTypes;
 use crate::types::{Dim, TYPE_DEPTH_LIMIT, TensorType, ValueType};
-use refeed_proto::GraphProto;
+use refeed_proto::struct_type_proto::Kind;
+use refeed_proto::{GraphProto, StructTypeProto};
 use refeed_values::{DType, MAX_RANK, Tensor};
 use std::fmt;
 
@@ -31,6 +33,7 @@ pub struct Inference<'a> {
     constants: &'a [Option<Tensor>],
     values: &'a [Option<ShapeValue>],
     graphs: Option<&'a mut dyn EnterGraph>,
+    catalogue: Option<&'a StructTypes<'a>>,
     outputs: Vec<ValueType>,
     output_values: Vec<Option<ShapeValue>>,
 }
@@ -62,6 +65,7 @@ impl<'a> Inference<'a> {
             constants,
             values: &[],
             graphs: None,
+            catalogue: None,
             outputs: vec![ValueType::Unset; outputs],
             output_values: vec![None; outputs],
         }
@@ -76,6 +80,34 @@ impl<'a> Inference<'a> {
     pub fn with_graphs(self, graphs: &'a mut dyn EnterGraph) -> Inference<'a> {
         let graphs = Some(graphs);
         Inference { graphs, ..self }
+    }
+
+    /// Adds the model's catalogue of struct types.
+    pub fn with_catalogue(self, catalogue: &'a StructTypes<'a>) -> Inference<'a> {
+        let catalogue = Some(catalogue);
+        Inference { catalogue, ..self }
+    }
+
+    /// The declaration itself, or the one of the model's catalogue that it refers to; `None` when nobody here knows
+    /// the catalogue.
+    ///
+    /// # Errors
+    /// When the catalogue has no such entry.
+    pub fn resolve_struct<'t>(
+        &self,
+        declared: &'t StructTypeProto,
+    ) -> Result<Option<&'t StructTypeProto>, InferError>
+    where
+        'a: 't,
+    {
+        match (&declared.kind, self.catalogue) {
+            (Some(Kind::TypeRef(_)), None) => Ok(None),
+            (Some(Kind::TypeRef(id)), Some(catalogue)) => {
+                let entry = catalogue.get(*id).map_err(InferError::StructType)?;
+                Ok(Some(entry))
+            }
+            _ => Ok(Some(declared)),
+        }
     }
 
     /// Whether an input is there and named.

@@ -9,6 +9,7 @@ use crate::attributes::Attributes;
 use crate::error::ModelError;
 use crate::functions::FunctionTable;
 use crate::schema::{EnterGraph, InferError, Inference, OpSchema};
+use crate::struct_types::StructTypes;
 use crate::types::{TensorType, ValueType};
 use crate::validate::{self, Opsets, Rules};
 use crate::{ops, place, uses};
@@ -63,6 +64,7 @@ impl Place<'_> {
 
 pub(super) struct Driver<'m> {
     pub(super) functions: FunctionTable<'m>,
+    catalogue: Arc<StructTypes<'m>>,
     /// Results of calls by function, argument types and attributes.
     pub(super) calls: HashMap<Vec<u8>, Vec<Known>>,
     /// Depth of function calls: what is found in a body belongs to a copy of it.
@@ -109,9 +111,11 @@ impl<'m> Driver<'m> {
         options: &InferenceOptions,
     ) -> Result<Driver<'m>, ShapeInferenceError> {
         let functions = FunctionTable::new(&model.functions)?;
+        let catalogue = StructTypes::new(model).map_err(ModelError::StructTypes)?;
         let nodes = validate::check_calls(model, &functions)?;
         Ok(Driver {
             functions,
+            catalogue: Arc::new(catalogue),
             calls: HashMap::new(),
             in_call: 0,
             data_prop: options.data_prop,
@@ -426,6 +430,7 @@ impl<'m> Driver<'m> {
             values.push(known.value);
         }
         let data_prop = self.data_prop;
+        let catalogue = Arc::clone(&self.catalogue);
         let mut nested = Nested {
             driver: self,
             scope,
@@ -436,6 +441,7 @@ impl<'m> Driver<'m> {
         let count = node.output.len();
         let mut inference = Inference::new(&attributes, opset, &types, &constants, count)
             .with_values(&values)
+            .with_catalogue(&catalogue)
             .with_graphs(&mut nested);
         (schema.infer)(&mut inference)?;
         let outputs = inference.into_types().into_iter();
