@@ -1,8 +1,10 @@
-//! `proto/onnx.proto` to Rust: protox reads the schema (no `protoc`), prost-build writes the structs.
+//! `proto/onnx.proto` to Rust and to the types of Python's messages: protox reads the schema (no `protoc`), prost-build
+//! writes the structs.
 
 mod convert;
 mod descriptors;
 mod nesting;
+mod stub;
 
 use std::error::Error;
 use std::fs;
@@ -30,15 +32,11 @@ const BOXED: [&str; 7] = [
     ".onnx.StructTypeProto.encoder",
 ];
 
-fn folder() -> PathBuf {
-    workspace_root().join("crates/proto/src/generated")
-}
-
 /// One checked-in file: its name and the text that it should have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Generated {
-    /// Name inside `crates/proto/src/generated`.
-    pub name: &'static str,
+    /// Path from the root of the workspace.
+    pub path: &'static str,
     /// Whole content.
     pub text: String,
 }
@@ -55,6 +53,7 @@ pub fn generate() -> Outcome<Vec<Generated>> {
     let nesting = format!("{HEADER}{}", nesting::table(schema)?);
     let tables = format!("{HEADER}{}", descriptors::table(schema)?);
     let conversions = format!("{HEADER}{}", convert::conversions(schema)?);
+    let types = format!("{}{}", HEADER.replace("//", "#"), stub::stub(schema)?);
     let mut config = prost_build::Config::new();
     config.bytes(["."]);
     for field in BOXED {
@@ -69,20 +68,24 @@ pub fn generate() -> Outcome<Vec<Generated>> {
     };
     Ok(vec![
         Generated {
-            name: "onnx.rs",
+            path: "crates/proto/src/generated/onnx.rs",
             text: format!("{HEADER}{structs}"),
         },
         Generated {
-            name: "nesting.rs",
+            path: "crates/proto/src/generated/nesting.rs",
             text: nesting,
         },
         Generated {
-            name: "descriptors.rs",
+            path: "crates/proto/src/generated/descriptors.rs",
             text: tables,
         },
         Generated {
-            name: "convert.rs",
+            path: "crates/proto/src/generated/convert.rs",
             text: conversions,
+        },
+        Generated {
+            path: "python/refeed/onnx/messages.pyi",
+            text: types,
         },
     ])
 }
@@ -92,9 +95,8 @@ pub fn generate() -> Outcome<Vec<Generated>> {
 /// # Errors
 /// When the schema does not compile or a file cannot be written.
 pub fn write() -> Outcome<()> {
-    fs::create_dir_all(folder())?;
     for file in generate()? {
-        fs::write(folder().join(file.name), file.text)?;
+        fs::write(workspace_root().join(file.path), file.text)?;
     }
     Ok(())
 }
@@ -106,15 +108,15 @@ pub fn write() -> Outcome<()> {
 pub fn check() -> Outcome<()> {
     for file in generate()? {
         compare(
-            file.name,
-            &fs::read_to_string(folder().join(file.name))?,
+            file.path,
+            &fs::read_to_string(workspace_root().join(file.path))?,
             &file.text,
         )?;
     }
     Ok(())
 }
 
-fn compare(name: &str, committed: &str, fresh: &str) -> Outcome<()> {
+fn compare(path: &str, committed: &str, fresh: &str) -> Outcome<()> {
     if committed == fresh {
         return Ok(());
     }
@@ -124,10 +126,7 @@ fn compare(name: &str, committed: &str, fresh: &str) -> Outcome<()> {
         .take_while(|(a, b)| a == b)
         .count()
         + 1;
-    Err(format!(
-        "crates/proto/src/generated/{name} is stale from line {line} on: run `cargo xtask codegen`"
-    )
-    .into())
+    Err(format!("{path} is stale from line {line} on: run `cargo xtask codegen`").into())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use refeed_xtask::codegen;
 
 const USAGE: &str = "usage: cargo xtask codegen [--check]
 
-  codegen           write the Rust structs of proto/onnx.proto to crates/proto/src/generated
+  codegen           write what is made from proto/onnx.proto: crates/proto/src/generated, python/refeed/onnx/messages.pyi
   codegen --check   fail when a checked-in file differs from what codegen would write";
 
 fn main() -> ExitCode {

@@ -2,6 +2,6 @@
 
 from refeed._native import _onnx
 
-__all__ = [name for name in vars(_onnx) if not name.startswith("_")]
+__all__ = [name for name, value in vars(_onnx).items() if not name.startswith("_")]
 
 globals().update({name: getattr(_onnx, name) for name in __all__})

@@ -11,12 +11,12 @@ use prost_types::{
 use super::Outcome;
 
 /// Tags of `FileDescriptorProto`, `DescriptorProto` and `EnumDescriptorProto` that make up the paths of comments.
-mod tag {
-    pub(super) const FILE_MESSAGE: i32 = 4;
-    pub(super) const FILE_ENUM: i32 = 5;
-    pub(super) const MESSAGE_FIELD: i32 = 2;
-    pub(super) const MESSAGE_NESTED: i32 = 3;
-    pub(super) const MESSAGE_ENUM: i32 = 4;
+pub(super) mod tag {
+    pub(crate) const FILE_MESSAGE: i32 = 4;
+    pub(crate) const FILE_ENUM: i32 = 5;
+    pub(crate) const MESSAGE_FIELD: i32 = 2;
+    pub(crate) const MESSAGE_NESTED: i32 = 3;
+    pub(crate) const MESSAGE_ENUM: i32 = 4;
 }
 
 struct Tables<'a> {
@@ -25,7 +25,8 @@ struct Tables<'a> {
     comments: HashMap<&'a [i32], String>,
 }
 
-pub(super) fn table(schema: &FileDescriptorProto) -> Outcome<String> {
+/// The comments of a schema on one line each, by their path in the file.
+pub(super) fn comments(schema: &FileDescriptorProto) -> HashMap<&[i32], String> {
     let locations = schema
         .source_code_info
         .iter()
@@ -35,11 +36,15 @@ pub(super) fn table(schema: &FileDescriptorProto) -> Outcome<String> {
         let lines: Vec<&str> = comment.lines().map(str::trim).collect();
         Some((&location.path[..], lines.join(" ").trim().to_string()))
     });
+    comments.collect()
+}
+
+pub(super) fn table(schema: &FileDescriptorProto) -> Outcome<String> {
     let mut tables = Tables {
         text: String::from(
             "\nuse super::{EnumDescriptor, EnumValue, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};\n",
         ),
-        comments: comments.collect(),
+        comments: comments(schema),
     };
     let package = format!(".{}", schema.package());
     for (index, message) in (0..).zip(&schema.message_type) {

@@ -1,0 +1,168 @@
+//! The types of `refeed.onnx.messages` for Python's checkers: a head that is written by hand, and the messages.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
+};
+
+use super::Outcome;
+use super::descriptors::{comments, tag};
+
+const HEAD: &str = include_str!("messages_head.pyi");
+
+struct Stub<'a> {
+    text: String,
+    comments: HashMap<&'a [i32], String>,
+}
+
+/// The text of `python/refeed/onnx/messages.pyi`.
+pub(super) fn stub(schema: &FileDescriptorProto) -> Outcome<String> {
+    let mut stub = Stub {
+        text: HEAD.to_string(),
+        comments: comments(schema),
+    };
+    for (index, message) in (0..).zip(&schema.message_type) {
+        stub.message(message, 0, &[tag::FILE_MESSAGE, index])?;
+    }
+    stub.text.push('\n');
+    for each in &schema.enum_type {
+        stub.enumeration(each, "")?;
+    }
+    Ok(stub.text)
+}
+
+impl Stub<'_> {
+    fn message(&mut self, message: &DescriptorProto, level: usize, path: &[i32]) -> Outcome<()> {
+        let outer = "    ".repeat(level);
+        let inner = "    ".repeat(level + 1);
+        let below = |tag, index| [path, &[tag, index]].concat();
+        writeln!(self.text, "\n{outer}@final")?;
+        writeln!(self.text, "{outer}class {}(Message):", message.name())?;
+        let doc = self.comments.get(path).map_or("", String::as_str);
+        if !doc.is_empty() {
+            writeln!(self.text, "{inner}\"\"\"{doc}\"\"\"\n")?;
+        }
+        writeln!(self.text, "{inner}DESCRIPTOR: Descriptor")?;
+        for each in &message.enum_type {
+            self.enumeration(each, &inner)?;
+        }
+        let visible = (0..).zip(&message.field);
+        let visible: Vec<(i32, &FieldDescriptorProto)> = visible
+            .filter(|(_, field)| !field.name().starts_with("retired_"))
+            .collect();
+        for (_, field) in &visible {
+            let name = field.name().to_uppercase();
+            writeln!(self.text, "{inner}{name}_FIELD_NUMBER: int")?;
+        }
+        for (index, nested) in (0..).zip(&message.nested_type) {
+            self.message(nested, level + 1, &below(tag::MESSAGE_NESTED, index))?;
+        }
+        if !message.nested_type.is_empty() {
+            self.text.push('\n');
+        }
+        writeln!(self.text, "{inner}def __new__(")?;
+        writeln!(self.text, "{inner}    cls,")?;
+        writeln!(self.text, "{inner}    *,")?;
+        for (_, field) in &visible {
+            let kind = given(field)?;
+            writeln!(
+                self.text,
+                "{inner}    {}: {kind} | None = None,",
+                field.name()
+            )?;
+        }
+        writeln!(self.text, "{inner}) -> Self: ...")?;
+        for (index, field) in visible {
+            let doc = self.comments.get(&below(tag::MESSAGE_FIELD, index)[..]);
+            let doc = doc.cloned().unwrap_or_default();
+            self.field(field, &inner, &doc)?;
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, field: &FieldDescriptorProto, inner: &str, doc: &str) -> Outcome<()> {
+        let name = field.name();
+        let repeated = field.label() == Label::Repeated;
+        let single = kind(field)?;
+        let held = match (repeated, field.r#type()) {
+            (false, _) => single.clone(),
+            (true, Type::Message) => format!("RepeatedComposite[{single}]"),
+            (true, _) => format!("RepeatedScalar[{single}]"),
+        };
+        let text = &mut self.text;
+        writeln!(text, "{inner}@property")?;
+        if doc.is_empty() {
+            writeln!(text, "{inner}def {name}(self) -> {held}: ...")?;
+        } else {
+            writeln!(text, "{inner}def {name}(self) -> {held}:")?;
+            writeln!(text, "{inner}    \"\"\"{doc}\"\"\"")?;
+        }
+        if !repeated && field.r#type() != Type::Message {
+            let kind = given(field)?;
+            writeln!(text, "{inner}@{name}.setter")?;
+            writeln!(text, "{inner}def {name}(self, value: {kind}) -> None: ...")?;
+        }
+        writeln!(text, "{inner}def has_{name}(self) -> bool: ...")?;
+        match field.r#type() {
+            Type::Message if !repeated => {
+                writeln!(text, "{inner}def add_{name}(self) -> {single}: ...")?;
+            }
+            Type::Bytes if !repeated => {
+                writeln!(text, "{inner}def {name}_view(self) -> memoryview: ...")?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn enumeration(&mut self, each: &EnumDescriptorProto, inner: &str) -> Outcome<()> {
+        writeln!(self.text, "{inner}{}: EnumTypeWrapper", each.name())?;
+        for value in each
+            .value
+            .iter()
+            .filter(|value| !value.name().starts_with('_'))
+        {
+            writeln!(self.text, "{inner}{}: int", value.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// What one value of a field is in Python.
+fn kind(field: &FieldDescriptorProto) -> Outcome<String> {
+    Ok(match field.r#type() {
+        Type::Int32 | Type::Int64 | Type::Uint32 | Type::Uint64 | Type::Enum => "int".into(),
+        Type::Bool => "bool".into(),
+        Type::Float | Type::Double => "float".into(),
+        Type::String => "str".into(),
+        Type::Bytes => "bytes".into(),
+        Type::Message => {
+            let name = field.type_name();
+            let scoped = name.strip_prefix(".onnx.");
+            scoped
+                .ok_or_else(|| format!("{name}: expected a message of the package onnx"))?
+                .into()
+        }
+        other => {
+            let name = field.name();
+            return Err(format!("{name}: {} fields are not known", other.as_str_name()).into());
+        }
+    })
+}
+
+/// What may be given for a field: to its setter, or in the constructor.
+fn given(field: &FieldDescriptorProto) -> Outcome<String> {
+    let single = match field.r#type() {
+        Type::Enum => "int | str".to_string(),
+        Type::String => "str | bytes".to_string(),
+        Type::Message => format!("{} | dict[str, Any]", kind(field)?),
+        _ => kind(field)?,
+    };
+    Ok(match field.label() {
+        Label::Repeated => format!("Iterable[{single}]"),
+        _ => single,
+    })
+}
