@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
 import numpy as np
 from typing_extensions import Buffer, CapsuleType
 
+from refeed.onnx.messages import ModelProto
 from refeed.runtime import RuntimeEventAction
 
 __all__ = [
@@ -53,6 +54,9 @@ _Uses: TypeAlias = Literal["one", "any"]
 _AppendReuse: TypeAlias = Literal["always", "exclusive"]
 
 __version__: str
+
+# The messages, and functions on them; `refeed.onnx` has their types.
+_onnx: Any
 
 def load(model: _ModelLike, *, mmap: bool = True) -> Model:
     """Read and validate a model.
@@ -178,6 +182,15 @@ class Model:
         ------
         ModelError
             When the model has tensors in other files or does not fit in one message.
+        """
+    def to_proto(self) -> ModelProto:
+        """Give the model as a message, which shares its payloads. Editing it changes nothing here."""
+    @staticmethod
+    def from_proto(model: _ModelLike) -> Model:
+        """Make a model from a message as it is now: payloads are shared, structure is copied.
+
+        The same message, unchanged, gives the same model for as long as somebody keeps it. Fields that the schema does
+        not know are left out.
         """
     def run(self, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]:
         """Run the graph once without any state; a session is made at the first call.

@@ -35,6 +35,7 @@ use pyo3::types::PyModule;
 pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     let module = PyModule::new(py, "_onnx")?;
     module.add_class::<message::Message>()?;
+    module.add_class::<repeated::Repeated>()?;
     module.add_class::<repeated::RepeatedScalar>()?;
     module.add_class::<repeated::RepeatedComposite>()?;
     module.add_class::<enums::EnumTypeWrapper>()?;

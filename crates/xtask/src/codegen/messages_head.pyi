@@ -10,6 +10,8 @@ from typing_extensions import Buffer
 
 from refeed.onnx.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
+__all__: list[str]
+
 _T = TypeVar("_T")
 _M = TypeVar("_M", bound=Message)
 

@@ -21,7 +21,7 @@ struct Stub<'a> {
 /// The text of `python/refeed/onnx/messages.pyi`.
 pub(super) fn stub(schema: &FileDescriptorProto) -> Outcome<String> {
     let mut stub = Stub {
-        text: HEAD.to_string(),
+        text: HEAD.replace("__all__: list[str]", &all(schema)?),
         comments: comments(schema),
     };
     for (index, message) in (0..).zip(&schema.message_type) {
@@ -32,6 +32,28 @@ pub(super) fn stub(schema: &FileDescriptorProto) -> Outcome<String> {
         stub.enumeration(each, "")?;
     }
     Ok(stub.text)
+}
+
+/// `__all__`: the classes of the head and everything that lies in no message.
+fn all(schema: &FileDescriptorProto) -> Outcome<String> {
+    let classes = HEAD.lines().filter_map(|line| line.strip_prefix("class "));
+    let classes = classes.filter_map(|line| line.split(['(', ':']).next());
+    let messages = schema.message_type.iter().map(|message| message.name());
+    let enums = schema.enum_type.iter().flat_map(|each| {
+        let values = each.value.iter().map(|value| value.name());
+        std::iter::once(each.name()).chain(values)
+    });
+    let mut names: Vec<&str> = classes.chain(messages).chain(enums).collect();
+    names.retain(|name| !name.starts_with('_'));
+    // As ruff sorts them: constants, then classes.
+    let constant = |name: &str| !name.contains(|letter: char| letter.is_ascii_lowercase());
+    names.sort_by_key(|&name| (!constant(name), name));
+    let mut text = String::from("__all__ = [\n");
+    for name in names {
+        writeln!(text, "    \"{name}\",")?;
+    }
+    text.push(']');
+    Ok(text)
 }
 
 impl Stub<'_> {
