@@ -103,7 +103,9 @@ impl<'a> Inference<'a> {
         match (&declared.kind, self.catalogue) {
             (Some(Kind::TypeRef(_)), None) => Ok(None),
             (Some(Kind::TypeRef(id)), Some(catalogue)) => {
-                let entry = catalogue.get(*id).map_err(InferError::StructType)?;
+                let entry = catalogue.get(*id).ok_or_else(|| {
+                    InferError::StructType(format!("{id} is not in the model's catalogue"))
+                })?;
                 Ok(Some(entry))
             }
             _ => Ok(Some(declared)),

@@ -111,7 +111,7 @@ impl<'m> Driver<'m> {
         options: &InferenceOptions,
     ) -> Result<Driver<'m>, ShapeInferenceError> {
         let functions = FunctionTable::new(&model.functions)?;
-        let catalogue = StructTypes::new(model).map_err(ModelError::StructTypes)?;
+        let catalogue = StructTypes::new(model).map_err(ModelError::Field)?;
         let nodes = validate::check_calls(model, &functions)?;
         Ok(Driver {
             functions,
