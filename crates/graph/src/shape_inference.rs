@@ -18,6 +18,7 @@ mod dim_expr;
 mod driver;
 mod error;
 mod merge;
+mod node;
 mod scope;
 mod symbols;
 mod values;
@@ -29,7 +30,9 @@ pub(crate) use dim_expr::same_text;
 pub use driver::DEPTH_LIMIT;
 pub use error::{Fault, Problem, ShapeInferenceError};
 pub(crate) use merge::common;
+pub use node::{infer_function_output_types, infer_node_outputs};
 pub use values::{ShapeValue, VALUE_LIMIT};
+pub use write::{Declarations, GraphStep};
 
 use driver::Driver;
 use refeed_proto::ModelProto;
@@ -76,15 +79,29 @@ pub fn infer_shapes(
     model: &ModelProto,
     options: &InferenceOptions,
 ) -> Result<Inferred, ShapeInferenceError> {
-    let (types, problems) = Driver::run(model, options)?;
-    let mut model_with_types = model.clone();
-    if let (Some(graph), Some(typed)) = (&model.graph, &mut model_with_types.graph) {
-        write::write(graph, typed, &types)?;
+    let (declarations, problems) = infer_declarations(model, options)?;
+    let mut model = model.clone();
+    if let Some(graph) = &mut model.graph {
+        write::write(graph, declarations);
     }
-    Ok(Inferred {
-        model: model_with_types,
-        problems,
-    })
+    Ok(Inferred { model, problems })
+}
+
+/// Infers the types of a model's values, and gives the declarations that the graphs would then have, for writers that
+/// hold the model in another form. Graphs inside function bodies are not among them.
+///
+/// # Errors
+/// As [`infer_shapes`].
+pub fn infer_declarations(
+    model: &ModelProto,
+    options: &InferenceOptions,
+) -> Result<(Vec<Declarations>, Vec<Problem>), ShapeInferenceError> {
+    let (types, problems) = Driver::run(model, options)?;
+    let declarations = match &model.graph {
+        Some(graph) => write::declarations(graph, &types)?,
+        None => Vec::new(),
+    };
+    Ok((declarations, problems))
 }
 
 #[cfg(test)]

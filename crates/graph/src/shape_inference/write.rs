@@ -1,71 +1,126 @@
-//! Writes what was found into a copy of the model.
+//! What was found, as declarations of the model's graphs.
 
-use super::driver::{Types, address};
+use super::driver::{GraphTypes, Types, address};
 use crate::error::ModelError;
 use crate::types::{Dim, TensorType, ValueType};
 use refeed_proto::tensor_shape_proto::dimension;
 use refeed_proto::type_proto::Value;
-use refeed_proto::{AttributeProto, GraphProto, TensorShapeProto, TypeProto, ValueInfoProto};
+use refeed_proto::{GraphProto, TensorShapeProto, TypeProto, ValueInfoProto};
 use std::collections::{HashMap, HashSet};
 
 /// Names of dimensions may take so many bytes in all that is written.
 const TEXT_LIMIT: u64 = 1 << 28;
 
-/// Adds `value_info` and refines declarations, in `typed` and all graphs nested in it. `graph` is the graph that was
-/// walked, and `typed` its copy.
+/// A nested graph's place in the graph around it: the node, its attribute, and for a list of graphs the position there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphStep {
+    /// Position of the node.
+    pub node: usize,
+    /// Position of the attribute in the node.
+    pub attribute: usize,
+    /// Position in the attribute's `graphs`; `None` for its `g`.
+    pub graph: Option<usize>,
+}
+
+impl GraphStep {
+    /// The nested graph of a graph.
+    pub fn of(self, graph: &mut GraphProto) -> Option<&mut GraphProto> {
+        let node = graph.node.get_mut(self.node)?;
+        let attribute = node.attribute.get_mut(self.attribute)?;
+        match self.graph {
+            Some(at) => attribute.graphs.get_mut(at),
+            None => attribute.g.as_deref_mut(),
+        }
+    }
+}
+
+/// All that one graph declares once types are inferred.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declarations {
+    /// The way from the root graph; empty for the root graph itself.
+    pub path: Vec<GraphStep>,
+    /// The graph's inputs.
+    pub input: Vec<ValueInfoProto>,
+    /// The graph's outputs.
+    pub output: Vec<ValueInfoProto>,
+    /// The declared values in between, and those whose types were found, in the order of the nodes.
+    pub value_info: Vec<ValueInfoProto>,
+}
+
+/// What the root graph and all graphs nested in it declare, with what was found.
 ///
 /// # Errors
 /// When the names of dimensions would take more than the limit.
-pub(super) fn write(
+pub(super) fn declarations(
     graph: &GraphProto,
-    typed: &mut GraphProto,
     types: &Types,
-) -> Result<(), ModelError> {
+) -> Result<Vec<Declarations>, ModelError> {
     let mut text = 0;
-    let mut open = vec![(graph, typed)];
-    while let Some((graph, typed)) = open.pop() {
-        if let Some(found) = types.get(&address(graph)) {
-            for (info, ty) in typed.input.iter_mut().zip(&found.inputs) {
-                refine_info(info, ty);
+    let mut all = Vec::new();
+    let mut open = vec![(graph, Vec::new())];
+    while let Some((graph, path)) = open.pop() {
+        for (index, node) in graph.node.iter().enumerate() {
+            for (at, attribute) in node.attribute.iter().enumerate() {
+                let step = |graph| {
+                    let mut path = path.clone();
+                    path.push(GraphStep {
+                        node: index,
+                        attribute: at,
+                        graph,
+                    });
+                    path
+                };
+                open.extend(attribute.g.iter().map(|graph| (&**graph, step(None))));
+                let list = attribute.graphs.iter().enumerate();
+                open.extend(list.map(|(at, graph)| (graph, step(Some(at)))));
             }
-            for (info, ty) in typed.output.iter_mut().zip(&found.outputs) {
-                refine_info(info, ty);
-            }
-            let names = graph.node.iter().flat_map(|node| &node.output);
-            let names = names.filter(|name| !name.is_empty());
-            let values = names.map(String::as_str).zip(&found.values);
-            add_values(graph, typed, values, &mut text)?;
         }
-        for (node, typed) in graph.node.iter().zip(&mut typed.node) {
-            for (attribute, typed) in node.attribute.iter().zip(&mut typed.attribute) {
-                open.extend(nested(attribute, typed));
-            }
+        if let Some(found) = types.get(&address(graph)) {
+            all.push(declare(graph, path, found, &mut text)?);
         }
     }
-    Ok(())
+    Ok(all)
 }
 
-/// Pairs of nested graphs and their copies.
-fn nested<'a>(
-    attribute: &'a AttributeProto,
-    typed: &'a mut AttributeProto,
-) -> impl Iterator<Item = (&'a GraphProto, &'a mut GraphProto)> {
-    let one = attribute.g.as_deref().zip(typed.g.as_deref_mut());
-    one.into_iter()
-        .chain(attribute.graphs.iter().zip(&mut typed.graphs))
+/// Puts declarations in their places.
+pub(super) fn write(root: &mut GraphProto, declarations: Vec<Declarations>) {
+    for declared in declarations {
+        let mut graph = Some(&mut *root);
+        for step in declared.path {
+            graph = graph.and_then(|graph| step.of(graph));
+        }
+        if let Some(graph) = graph {
+            graph.input = declared.input;
+            graph.output = declared.output;
+            graph.value_info = declared.value_info;
+        }
+    }
 }
 
-/// Writes the types of values that nodes compute.
-fn add_values<'a>(
-    graph: &'a GraphProto,
-    typed: &mut GraphProto,
-    values: impl Iterator<Item = (&'a str, &'a ValueType)>,
+fn declare(
+    graph: &GraphProto,
+    path: Vec<GraphStep>,
+    found: &GraphTypes,
     text: &mut u64,
-) -> Result<(), ModelError> {
+) -> Result<Declarations, ModelError> {
+    let mut declared = Declarations {
+        path,
+        input: graph.input.clone(),
+        output: graph.output.clone(),
+        value_info: graph.value_info.clone(),
+    };
+    for (info, ty) in declared.input.iter_mut().zip(&found.inputs) {
+        refine_info(info, ty);
+    }
+    for (info, ty) in declared.output.iter_mut().zip(&found.outputs) {
+        refine_info(info, ty);
+    }
     let held = graph.value_info.iter().enumerate();
     let held: HashMap<&str, usize> = held.map(|(index, info)| (info.name(), index)).collect();
     let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name()).collect();
-    for (name, ty) in values {
+    let names = graph.node.iter().flat_map(|node| &node.output);
+    let names = names.filter(|name| !name.is_empty());
+    for (name, ty) in names.zip(&found.values) {
         *text = text.saturating_add(name_bytes(ty));
         if *text > TEXT_LIMIT {
             return Err(ModelError::Limit {
@@ -75,17 +130,17 @@ fn add_values<'a>(
                 got: *text,
             });
         }
-        if let Some(&index) = held.get(name) {
-            refine_info(&mut typed.value_info[index], ty);
-        } else if is_said(ty) && !outputs.contains(name) {
-            typed.value_info.push(ValueInfoProto {
-                name: Some(name.to_string()),
+        if let Some(&index) = held.get(name.as_str()) {
+            refine_info(&mut declared.value_info[index], ty);
+        } else if is_said(ty) && !outputs.contains(name.as_str()) {
+            declared.value_info.push(ValueInfoProto {
+                name: Some(name.clone()),
                 r#type: Some(ty.to_proto()),
                 ..ValueInfoProto::default()
             });
         }
     }
-    Ok(())
+    Ok(declared)
 }
 
 fn name_bytes(ty: &ValueType) -> u64 {
