@@ -3,7 +3,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Protocol, Self, SupportsIndex, TypeVar, final, overload
+from typing import Any, Generic, Literal, Protocol, Self, SupportsIndex, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -375,6 +375,42 @@ class ModelProto(Message):
         configuration: Iterable[DeviceConfigurationProto | dict[str, Any]] | None = None,
         struct_types: Iterable[StructTypeProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "ir_version",
+            "producer_name",
+            "producer_version",
+            "domain",
+            "model_version",
+            "doc_string",
+            "graph",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "ir_version",
+            "opset_import",
+            "producer_name",
+            "producer_version",
+            "domain",
+            "model_version",
+            "doc_string",
+            "graph",
+            "metadata_props",
+            "training_info",
+            "functions",
+            "configuration",
+            "struct_types",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def ir_version(self) -> int: ...
     @ir_version.setter
@@ -445,6 +481,14 @@ class OperatorSetIdProto(Message):
         domain: str | bytes | None = None,
         version: int | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["domain", "version"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["domain", "version"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def domain(self) -> str: ...
     @domain.setter
@@ -491,6 +535,31 @@ class GraphProto(Message):
         persistent_bindings: Iterable[PersistentBindingProto | dict[str, Any]] | None = None,
         paged_cache_initializer: Iterable[PagedCacheProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "doc_string"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "node",
+            "name",
+            "initializer",
+            "sparse_initializer",
+            "doc_string",
+            "input",
+            "output",
+            "value_info",
+            "quantization_annotation",
+            "metadata_props",
+            "encoded_initializer",
+            "persistent_bindings",
+            "paged_cache_initializer",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def node(self) -> RepeatedComposite[NodeProto]: ...
     def has_node(self) -> bool: ...
@@ -569,6 +638,28 @@ class NodeProto(Message):
         metadata_props: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
         device_configurations: Iterable[NodeDeviceConfigurationProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "op_type", "domain", "overload", "doc_string"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "input",
+            "output",
+            "name",
+            "op_type",
+            "domain",
+            "overload",
+            "attribute",
+            "doc_string",
+            "metadata_props",
+            "device_configurations",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def input(self) -> RepeatedScalar[str]: ...
     def has_input(self) -> bool: ...
@@ -672,6 +763,51 @@ class AttributeProto(Message):
         sparse_tensors: Iterable[SparseTensorProto | dict[str, Any]] | None = None,
         type_protos: Iterable[TypeProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "name",
+            "ref_attr_name",
+            "doc_string",
+            "type",
+            "f",
+            "i",
+            "s",
+            "t",
+            "g",
+            "sparse_tensor",
+            "tp",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "name",
+            "ref_attr_name",
+            "doc_string",
+            "type",
+            "f",
+            "i",
+            "s",
+            "t",
+            "g",
+            "sparse_tensor",
+            "tp",
+            "floats",
+            "ints",
+            "strings",
+            "tensors",
+            "graphs",
+            "sparse_tensors",
+            "type_protos",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -780,6 +916,30 @@ class FunctionProto(Message):
         value_info: Iterable[ValueInfoProto | dict[str, Any]] | None = None,
         metadata_props: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "doc_string", "domain", "overload"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "name",
+            "input",
+            "output",
+            "attribute",
+            "attribute_proto",
+            "node",
+            "doc_string",
+            "opset_import",
+            "domain",
+            "overload",
+            "value_info",
+            "metadata_props",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -844,6 +1004,22 @@ class TrainingInfoProto(Message):
         initialization_binding: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
         update_binding: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["initialization", "algorithm"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "initialization",
+            "algorithm",
+            "initialization_binding",
+            "update_binding",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def initialization(self) -> GraphProto: ...
     def has_initialization(self) -> bool: ...
@@ -872,6 +1048,14 @@ class StringStringEntryProto(Message):
         key: str | bytes | None = None,
         value: str | bytes | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["key", "value"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["key", "value"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def key(self) -> str: ...
     @key.setter
@@ -896,6 +1080,14 @@ class TensorAnnotation(Message):
         tensor_name: str | bytes | None = None,
         quant_parameter_tensor_names: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["tensor_name"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["tensor_name", "quant_parameter_tensor_names"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def tensor_name(self) -> str: ...
     @tensor_name.setter
@@ -920,6 +1112,14 @@ class DeviceConfigurationProto(Message):
         num_devices: int | None = None,
         device: Iterable[str | bytes] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "num_devices"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["name", "num_devices", "device"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -949,6 +1149,14 @@ class NodeDeviceConfigurationProto(Message):
         sharding_spec: Iterable[ShardingSpecProto | dict[str, Any]] | None = None,
         pipeline_stage: int | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["configuration_id", "pipeline_stage"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["configuration_id", "sharding_spec", "pipeline_stage"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def configuration_id(self) -> str: ...
     @configuration_id.setter
@@ -980,6 +1188,22 @@ class ShardingSpecProto(Message):
         index_to_device_group_map: Iterable[IntIntListEntryProto | dict[str, Any]] | None = None,
         sharded_dim: Iterable[ShardedDimProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["tensor_name"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "tensor_name",
+            "device",
+            "index_to_device_group_map",
+            "sharded_dim",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def tensor_name(self) -> str: ...
     @tensor_name.setter
@@ -1008,6 +1232,14 @@ class ShardedDimProto(Message):
         axis: int | None = None,
         simple_sharding: Iterable[SimpleShardedDimProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["axis"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["axis", "simple_sharding"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def axis(self) -> int: ...
     @axis.setter
@@ -1032,6 +1264,18 @@ class SimpleShardedDimProto(Message):
         dim_param: str | bytes | None = None,
         num_shards: int | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["dim_value", "dim_param", "num_shards", "dim"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["dim_value", "dim_param", "num_shards", "dim"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
+    @overload
+    def WhichOneof(self, oneof_group: Literal["dim"]) -> Literal["dim_value", "dim_param"] | None: ...
+    @overload
+    def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
     @property
     def dim_value(self) -> int: ...
     @dim_value.setter
@@ -1061,6 +1305,14 @@ class IntIntListEntryProto(Message):
         key: int | None = None,
         value: Iterable[int] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["key"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["key", "value"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def key(self) -> int: ...
     @key.setter
@@ -1137,6 +1389,14 @@ class TensorProto(Message):
             begin: int | None = None,
             end: int | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["begin", "end"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["begin", "end"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def begin(self) -> int: ...
         @begin.setter
@@ -1167,6 +1427,43 @@ class TensorProto(Message):
         uint64_data: Iterable[int] | None = None,
         metadata_props: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "data_type",
+            "segment",
+            "name",
+            "doc_string",
+            "raw_data",
+            "data_location",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "dims",
+            "data_type",
+            "segment",
+            "float_data",
+            "int32_data",
+            "string_data",
+            "int64_data",
+            "name",
+            "doc_string",
+            "raw_data",
+            "external_data",
+            "data_location",
+            "double_data",
+            "uint64_data",
+            "metadata_props",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def dims(self) -> RepeatedScalar[int]: ...
     def has_dims(self) -> bool: ...
@@ -1247,6 +1544,14 @@ class SparseTensorProto(Message):
         indices: TensorProto | dict[str, Any] | None = None,
         dims: Iterable[int] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["values", "indices"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["values", "indices", "dims"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def values(self) -> TensorProto: ...
     def has_values(self) -> bool: ...
@@ -1276,6 +1581,14 @@ class ValueInfoProto(Message):
         doc_string: str | bytes | None = None,
         metadata_props: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "type", "doc_string"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["name", "type", "doc_string", "metadata_props"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -1314,6 +1627,18 @@ class TensorShapeProto(Message):
             dim_param: str | bytes | None = None,
             denotation: str | bytes | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["dim_value", "dim_param", "denotation", "value"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["dim_value", "dim_param", "denotation", "value"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
+        @overload
+        def WhichOneof(self, oneof_group: Literal["value"]) -> Literal["dim_value", "dim_param"] | None: ...
+        @overload
+        def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
         @property
         def dim_value(self) -> int: ...
         @dim_value.setter
@@ -1335,6 +1660,10 @@ class TensorShapeProto(Message):
         *,
         dim: Iterable[TensorShapeProto.Dimension | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def ClearField(self, field_name: Literal["dim"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def dim(self) -> RepeatedComposite[TensorShapeProto.Dimension]: ...
     def has_dim(self) -> bool: ...
@@ -1364,6 +1693,14 @@ class TypeProto(Message):
             elem_type: int | None = None,
             shape: TensorShapeProto | dict[str, Any] | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["elem_type", "shape"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["elem_type", "shape"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def elem_type(self) -> int: ...
         @elem_type.setter
@@ -1383,6 +1720,14 @@ class TypeProto(Message):
             *,
             elem_type: TypeProto | dict[str, Any] | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["elem_type"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["elem_type"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def elem_type(self) -> TypeProto: ...
         def has_elem_type(self) -> bool: ...
@@ -1399,6 +1744,14 @@ class TypeProto(Message):
             key_type: int | None = None,
             value_type: TypeProto | dict[str, Any] | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["key_type", "value_type"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["key_type", "value_type"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def key_type(self) -> int: ...
         @key_type.setter
@@ -1418,6 +1771,14 @@ class TypeProto(Message):
             *,
             elem_type: TypeProto | dict[str, Any] | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["elem_type"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["elem_type"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def elem_type(self) -> TypeProto: ...
         def has_elem_type(self) -> bool: ...
@@ -1434,6 +1795,14 @@ class TypeProto(Message):
             elem_type: int | None = None,
             shape: TensorShapeProto | dict[str, Any] | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["elem_type", "shape"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["elem_type", "shape"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def elem_type(self) -> int: ...
         @elem_type.setter
@@ -1455,6 +1824,14 @@ class TypeProto(Message):
             domain: str | bytes | None = None,
             name: str | bytes | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["domain", "name"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["domain", "name"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def domain(self) -> str: ...
         @domain.setter
@@ -1478,6 +1855,58 @@ class TypeProto(Message):
         struct_type: StructTypeProto | dict[str, Any] | None = None,
         denotation: str | bytes | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "tensor_type",
+            "sequence_type",
+            "map_type",
+            "optional_type",
+            "sparse_tensor_type",
+            "opaque_type",
+            "struct_type",
+            "denotation",
+            "value",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "tensor_type",
+            "sequence_type",
+            "map_type",
+            "optional_type",
+            "sparse_tensor_type",
+            "opaque_type",
+            "struct_type",
+            "denotation",
+            "value",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
+    @overload
+    def WhichOneof(
+        self,
+        oneof_group: Literal["value"],
+    ) -> (
+        Literal[
+            "tensor_type",
+            "sequence_type",
+            "map_type",
+            "optional_type",
+            "sparse_tensor_type",
+            "opaque_type",
+            "struct_type",
+        ]
+        | None
+    ): ...
+    @overload
+    def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
     @property
     def tensor_type(self) -> TypeProto.Tensor: ...
     def has_tensor_type(self) -> bool: ...
@@ -1543,6 +1972,25 @@ class SequenceProto(Message):
         map_values: Iterable[MapProto | dict[str, Any]] | None = None,
         optional_values: Iterable[OptionalProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "elem_type"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "name",
+            "elem_type",
+            "tensor_values",
+            "sparse_tensor_values",
+            "sequence_values",
+            "map_values",
+            "optional_values",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -1589,6 +2037,14 @@ class MapProto(Message):
         string_keys: Iterable[bytes] | None = None,
         values: SequenceProto | dict[str, Any] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "key_type", "values"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["name", "key_type", "keys", "string_keys", "values"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -1641,6 +2097,36 @@ class OptionalProto(Message):
         map_value: MapProto | dict[str, Any] | None = None,
         optional_value: OptionalProto | dict[str, Any] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "name",
+            "elem_type",
+            "tensor_value",
+            "sparse_tensor_value",
+            "sequence_value",
+            "map_value",
+            "optional_value",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "name",
+            "elem_type",
+            "tensor_value",
+            "sparse_tensor_value",
+            "sequence_value",
+            "map_value",
+            "optional_value",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def name(self) -> str: ...
     @name.setter
@@ -1690,6 +2176,14 @@ class OperatorProto(Message):
         status: int | str | None = None,
         doc_string: str | bytes | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["op_type", "since_version", "status", "doc_string"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["op_type", "since_version", "status", "doc_string"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def op_type(self) -> str: ...
     @op_type.setter
@@ -1738,6 +2232,38 @@ class OperatorSetProto(Message):
         operator: Iterable[OperatorProto | dict[str, Any]] | None = None,
         functions: Iterable[FunctionProto | dict[str, Any]] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "magic",
+            "ir_version",
+            "ir_version_prerelease",
+            "ir_build_metadata",
+            "domain",
+            "opset_version",
+            "doc_string",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "magic",
+            "ir_version",
+            "ir_version_prerelease",
+            "ir_build_metadata",
+            "domain",
+            "opset_version",
+            "doc_string",
+            "operator",
+            "functions",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def magic(self) -> str: ...
     @magic.setter
@@ -1793,6 +2319,14 @@ class PersistentBindingProto(Message):
         input_name: str | bytes | None = None,
         output_name: str | bytes | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["input_name", "output_name"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["input_name", "output_name"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def input_name(self) -> str: ...
     @input_name.setter
@@ -1819,6 +2353,14 @@ class PagedCacheProto(Message):
         name: str | bytes | None = None,
         doc_string: str | bytes | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(self, field_name: Literal["name", "doc_string"]) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(self, field_name: Literal["blocks", "name", "doc_string"]) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def blocks(self) -> RepeatedComposite[PagedCacheBlockProto]:
         """Pages in the order of their positions."""
@@ -1855,6 +2397,44 @@ class PagedCacheBlockProto(Message):
         value: TensorProto | dict[str, Any] | None = None,
         encoded_value: EncodedValueProto | dict[str, Any] | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "start",
+            "length",
+            "key",
+            "encoded_key",
+            "value",
+            "encoded_value",
+            "key_payload",
+            "value_payload",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "start",
+            "length",
+            "key",
+            "encoded_key",
+            "value",
+            "encoded_value",
+            "key_payload",
+            "value_payload",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
+    @overload
+    def WhichOneof(self, oneof_group: Literal["key_payload"]) -> Literal["key", "encoded_key"] | None: ...
+    @overload
+    def WhichOneof(self, oneof_group: Literal["value_payload"]) -> Literal["value", "encoded_value"] | None: ...
+    @overload
+    def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
     @property
     def start(self) -> int: ...
     @start.setter
@@ -1909,6 +2489,45 @@ class EncodedValueProto(Message):
         doc_string: str | bytes | None = None,
         parameter_ref: str | bytes | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "affine",
+            "struct_type",
+            "logical_type",
+            "raw_data",
+            "data_location",
+            "name",
+            "doc_string",
+            "parameter_ref",
+            "layout",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "affine",
+            "struct_type",
+            "logical_type",
+            "raw_data",
+            "external_data",
+            "data_location",
+            "name",
+            "doc_string",
+            "parameter_ref",
+            "layout",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
+    @overload
+    def WhichOneof(self, oneof_group: Literal["layout"]) -> Literal["affine", "struct_type"] | None: ...
+    @overload
+    def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
     @property
     def affine(self) -> AffineLayoutProto: ...
     def has_affine(self) -> bool: ...
@@ -1975,6 +2594,34 @@ class AffineLayoutProto(Message):
         block_size: int | None = None,
         signed_storage: bool | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "storage_type",
+            "scale",
+            "zero_point",
+            "axis",
+            "block_size",
+            "signed_storage",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "storage_type",
+            "scale",
+            "zero_point",
+            "axis",
+            "block_size",
+            "signed_storage",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
     @property
     def storage_type(self) -> int: ...
     @storage_type.setter
@@ -2037,6 +2684,14 @@ class StructTypeProto(Message):
             element_type: TypeProto | dict[str, Any] | None = None,
             dimension: int | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["element_type", "dimension"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["element_type", "dimension"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def element_type(self) -> TypeProto: ...
         def has_element_type(self) -> bool: ...
@@ -2069,6 +2724,18 @@ class StructTypeProto(Message):
                 constant: TensorProto | dict[str, Any] | None = None,
                 doc_string: str | bytes | None = None,
             ) -> Self: ...
+            @overload
+            def HasField(self, field_name: Literal["name", "type", "constant", "doc_string", "content"]) -> bool: ...
+            @overload
+            def HasField(self, field_name: str | bytes) -> bool: ...
+            @overload
+            def ClearField(self, field_name: Literal["name", "type", "constant", "doc_string", "content"]) -> None: ...
+            @overload
+            def ClearField(self, field_name: str | bytes) -> None: ...
+            @overload
+            def WhichOneof(self, oneof_group: Literal["content"]) -> Literal["type", "constant"] | None: ...
+            @overload
+            def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
             @property
             def name(self) -> str: ...
             @name.setter
@@ -2095,6 +2762,10 @@ class StructTypeProto(Message):
             *,
             field: Iterable[StructTypeProto.Structure.Field | dict[str, Any]] | None = None,
         ) -> Self: ...
+        @overload
+        def ClearField(self, field_name: Literal["field"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def field(self) -> RepeatedComposite[StructTypeProto.Structure.Field]: ...
         def has_field(self) -> bool: ...
@@ -2118,6 +2789,14 @@ class StructTypeProto(Message):
                 name: str | bytes | None = None,
                 bit_width: int | None = None,
             ) -> Self: ...
+            @overload
+            def HasField(self, field_name: Literal["name", "bit_width"]) -> bool: ...
+            @overload
+            def HasField(self, field_name: str | bytes) -> bool: ...
+            @overload
+            def ClearField(self, field_name: Literal["name", "bit_width"]) -> None: ...
+            @overload
+            def ClearField(self, field_name: str | bytes) -> None: ...
             @property
             def name(self) -> str: ...
             @name.setter
@@ -2135,6 +2814,14 @@ class StructTypeProto(Message):
             component: Iterable[StructTypeProto.BitPacking.Component | dict[str, Any]] | None = None,
             dimension: int | None = None,
         ) -> Self: ...
+        @overload
+        def HasField(self, field_name: Literal["dimension"]) -> bool: ...
+        @overload
+        def HasField(self, field_name: str | bytes) -> bool: ...
+        @overload
+        def ClearField(self, field_name: Literal["component", "dimension"]) -> None: ...
+        @overload
+        def ClearField(self, field_name: str | bytes) -> None: ...
         @property
         def component(self) -> RepeatedComposite[StructTypeProto.BitPacking.Component]: ...
         def has_component(self) -> bool: ...
@@ -2158,6 +2845,50 @@ class StructTypeProto(Message):
         metadata_props: Iterable[StringStringEntryProto | dict[str, Any]] | None = None,
         type_id: int | None = None,
     ) -> Self: ...
+    @overload
+    def HasField(
+        self,
+        field_name: Literal[
+            "array",
+            "structure",
+            "bit_packing",
+            "type_ref",
+            "decoder",
+            "encoder",
+            "name",
+            "doc_string",
+            "type_id",
+            "kind",
+        ],
+    ) -> bool: ...
+    @overload
+    def HasField(self, field_name: str | bytes) -> bool: ...
+    @overload
+    def ClearField(
+        self,
+        field_name: Literal[
+            "array",
+            "structure",
+            "bit_packing",
+            "type_ref",
+            "decoder",
+            "encoder",
+            "name",
+            "doc_string",
+            "metadata_props",
+            "type_id",
+            "kind",
+        ],
+    ) -> None: ...
+    @overload
+    def ClearField(self, field_name: str | bytes) -> None: ...
+    @overload
+    def WhichOneof(
+        self,
+        oneof_group: Literal["kind"],
+    ) -> Literal["array", "structure", "bit_packing", "type_ref"] | None: ...
+    @overload
+    def WhichOneof(self, oneof_group: str | bytes) -> str | None: ...
     @property
     def array(self) -> StructTypeProto.Array: ...
     def has_array(self) -> bool: ...

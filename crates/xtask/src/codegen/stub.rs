@@ -11,7 +11,10 @@ use prost_types::{
 use super::Outcome;
 use super::descriptors::{comments, tag};
 
-const HEAD: &str = include_str!("messages_head.pyi");
+/// Widest line of Python code here.
+const WIDTH: usize = 120;
+
+const HEAD: &str = include_str!("messages_head.txt");
 
 struct Stub<'a> {
     text: String,
@@ -97,10 +100,109 @@ impl Stub<'_> {
             )?;
         }
         writeln!(self.text, "{inner}) -> Self: ...")?;
+        // Before the fields: one of them is called `overload`.
+        let fields: Vec<&FieldDescriptorProto> = visible.iter().map(|(_, field)| *field).collect();
+        self.names(message, &fields, &inner)?;
         for (index, field) in visible {
             let doc = self.comments.get(&below(tag::MESSAGE_FIELD, index)[..]);
             let doc = doc.cloned().unwrap_or_default();
             self.field(field, &inner, &doc)?;
+        }
+        Ok(())
+    }
+
+    /// The methods that take names, with the names that there are.
+    fn names(
+        &mut self,
+        message: &DescriptorProto,
+        fields: &[&FieldDescriptorProto],
+        inner: &str,
+    ) -> Outcome<()> {
+        let oneofs = message.oneof_decl.iter().map(|oneof| oneof.name());
+        let singular = fields
+            .iter()
+            .filter(|field| field.label() != Label::Repeated);
+        let singular = singular.map(|field| field.name()).chain(oneofs.clone());
+        let all = fields.iter().map(|field| field.name()).chain(oneofs);
+        self.method(
+            inner,
+            "HasField",
+            "field_name",
+            &[(singular.collect(), vec![])],
+            "bool",
+        )?;
+        self.method(
+            inner,
+            "ClearField",
+            "field_name",
+            &[(all.collect(), vec![])],
+            "None",
+        )?;
+        let members = (0..).zip(&message.oneof_decl).map(|(index, oneof)| {
+            let members = fields
+                .iter()
+                .filter(|field| field.oneof_index == Some(index));
+            (
+                vec![oneof.name()],
+                members.map(|field| field.name()).collect(),
+            )
+        });
+        let members: Vec<(Vec<&str>, Vec<&str>)> = members.collect();
+        self.method(inner, "WhichOneof", "oneof_group", &members, "str | None")
+    }
+
+    /// A method that takes a name: lists of names, with the names that it answers or `None` (empty for `otherwise`), and
+    /// what it answers for any other name.
+    fn method(
+        &mut self,
+        inner: &str,
+        method: &str,
+        argument: &str,
+        cases: &[(Vec<&str>, Vec<&str>)],
+        otherwise: &str,
+    ) -> Outcome<()> {
+        let cases = cases.iter().filter(|(names, _)| !names.is_empty());
+        let mut any = false;
+        for (names, answers) in cases {
+            any = true;
+            writeln!(self.text, "{inner}@overload")?;
+            let answer = match answers[..] {
+                [] => otherwise.to_string(),
+                _ => format!("{} | None", literal(answers)),
+            };
+            let taken = literal(names);
+            let line = format!("{inner}def {method}(self, {argument}: {taken}) -> {answer}: ...");
+            if line.len() <= WIDTH {
+                writeln!(self.text, "{line}")?;
+                continue;
+            }
+            writeln!(self.text, "{inner}def {method}(\n{inner}    self,")?;
+            if let [_] = names[..] {
+                writeln!(self.text, "{inner}    {argument}: {taken},")?;
+            } else {
+                writeln!(self.text, "{inner}    {argument}: Literal[")?;
+                for name in names {
+                    writeln!(self.text, "{inner}        \"{name}\",")?;
+                }
+                writeln!(self.text, "{inner}    ],")?;
+            }
+            let line = format!("{inner}) -> {answer}: ...");
+            if line.len() <= WIDTH {
+                writeln!(self.text, "{line}")?;
+                continue;
+            }
+            writeln!(self.text, "{inner}) -> (\n{inner}    Literal[")?;
+            for name in answers {
+                writeln!(self.text, "{inner}        \"{name}\",")?;
+            }
+            writeln!(self.text, "{inner}    ]\n{inner}    | None\n{inner}): ...")?;
+        }
+        if any {
+            writeln!(self.text, "{inner}@overload")?;
+            writeln!(
+                self.text,
+                "{inner}def {method}(self, {argument}: str | bytes) -> {otherwise}: ..."
+            )?;
         }
         Ok(())
     }
@@ -151,6 +253,11 @@ impl Stub<'_> {
         }
         Ok(())
     }
+}
+
+fn literal(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("Literal[{}]", names.join(", "))
 }
 
 /// What one value of a field is in Python.
