@@ -267,6 +267,11 @@ def test_every_kind_of_message_has_its_text() -> None:
         assert printer.to_text(parse(text), fidelity="exact") == text
 
 
+def test_official_messages_are_printed() -> None:
+    official: Any = helper.make_node("Neg", ["x"], ["y"])
+    assert printer.to_text(official) == "y = Neg (x)\n"
+
+
 def test_the_errors() -> None:
     error = parser.ParseError
     assert issubclass(error, refeed.Error)
