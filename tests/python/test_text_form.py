@@ -245,6 +245,19 @@ def test_what_the_text_form_cannot_carry_is_named() -> None:
     assert not rest.graph.output[0].HasField("type")
 
 
+def test_fields_that_the_schema_does_not_know_are_named() -> None:
+    # Field 2000 of a node in a graph, a varint.
+    node = parser.parse_node("y = Neg (x)").SerializeToString() + b"\x80\x7d\x07"
+    graph = messages.GraphProto()
+    graph.node.add().ParseFromString(node)
+    with pytest.raises(printer.PrintError) as caught:
+        printer.to_text(graph)
+    assert caught.value.lost == (("node[0].2000", "is a field that the schema does not know"),)
+    with pytest.raises(printer.PrintError, match="cannot carry 1 field: 2000: is a field that the schema"):
+        printer.to_text(graph.node[0])
+    assert printer.to_text(graph, fidelity="lossy") == '"" () => () {\n   y = Neg (x)\n}'
+
+
 def test_exact_is_exact() -> None:
     node = messages.NodeProto(op_type="Neg", input=["x"], output=["y"])
     assert printer.to_text(node) == "y = Neg (x)\n"

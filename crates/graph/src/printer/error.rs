@@ -18,6 +18,9 @@ pub enum Why {
         /// What the field holds.
         got: String,
     },
+    /// It is a field that the schema does not know; the structs that are printed have no place for it, so only callers that
+    /// know the message in another form can say so.
+    Unknown,
     /// It is deeper inside other messages than the parser takes.
     Depth,
     /// The text needs it, and it is absent.
@@ -36,6 +39,7 @@ impl fmt::Display for Why {
         match self {
             Why::NoSyntax => f.write_str("has no syntax"),
             Why::Value { expected, got } => write!(f, "expected {expected}, got {got}"),
+            Why::Unknown => f.write_str("is a field that the schema does not know"),
             Why::Depth => write!(f, "is inside more than {NESTING_LIMIT} messages"),
             Why::Missing => f.write_str("is absent"),
             Why::Presence => {

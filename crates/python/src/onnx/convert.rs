@@ -19,19 +19,26 @@ use std::sync::Arc;
 /// # Errors
 /// `TypeError` when the object is not such a message.
 pub(crate) fn prost_of<T: Convert>(object: &Bound<'_, PyAny>) -> PyResult<T> {
+    prost_of_frozen(object.py(), &*frozen_of(object, T::DESCRIPTOR)?)
+}
+
+/// A message as it is now, or one of the official package, serialised and read.
+///
+/// # Errors
+/// `TypeError` when the object is not such a message.
+pub(crate) fn frozen_of(
+    object: &Bound<'_, PyAny>,
+    descriptor: &'static MessageDescriptor,
+) -> PyResult<Arc<FrozenMessage>> {
     if let Ok(message) = object.cast::<Message>()
-        && message.get().cell().descriptor() == T::DESCRIPTOR
+        && message.get().cell().descriptor() == descriptor
     {
-        return prost_of_frozen(object.py(), &*message.get().frozen(object.py())?);
+        return message.get().frozen(object.py());
     }
-    match official(object, T::DESCRIPTOR)? {
-        Some(wire) => {
-            let limits = DecodeLimits::default();
-            let message = wire::decode(object.py(), T::DESCRIPTOR, wire, &limits)?;
-            prost_of_frozen(object.py(), &message)
-        }
+    match official(object, descriptor)? {
+        Some(wire) => wire::decode(object.py(), descriptor, wire, &DecodeLimits::default()),
         None => {
-            let expected = T::DESCRIPTOR.full_name;
+            let expected = descriptor.full_name;
             let got = object.get_type().fully_qualified_name()?;
             Err(PyTypeError::new_err(format!(
                 "expected an {expected}, got {got}"

@@ -1,17 +1,17 @@
 //! The text form: `refeed.onnx.parser` and `refeed.onnx.printer`.
 
-use super::convert::{self, Described};
+use super::convert;
 use crate::error::{Class, IntoPyErr};
 use crate::run;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use refeed_graph::printer::{Fidelity, TextForm, to_text};
+use refeed_graph::printer::{Fidelity, Lost, TextForm, Why, to_text};
 use refeed_graph::{ParseError, PrintError, parser};
 use refeed_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto,
-    ValueInfoProto,
+    AttributeProto, Convert, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto,
+    TypeProto, ValueInfoProto,
 };
 
 impl IntoPyErr for ParseError {
@@ -54,7 +54,7 @@ struct Form {
     print: fn(&Bound<'_, PyAny>, Fidelity) -> PyResult<String>,
 }
 
-fn parsed<'py, M: Described + Send>(
+fn parsed<'py, M: Convert + Send>(
     py: Python<'py>,
     text: &[u8],
     parse: fn(&[u8]) -> Result<M, ParseError>,
@@ -63,12 +63,28 @@ fn parsed<'py, M: Described + Send>(
     convert::message_of(py, &message)
 }
 
-fn printed<M: Described + TextForm + Send + Sync>(
+fn printed<M: Convert + TextForm + Send + Sync>(
     proto: &Bound<'_, PyAny>,
     fidelity: Fidelity,
 ) -> PyResult<String> {
-    let message: M = convert::prost_of(proto)?;
-    run::detached(proto.py(), || to_text(&message, fidelity))
+    let py = proto.py();
+    let frozen = convert::frozen_of(proto, M::DESCRIPTOR)?;
+    let message: M = convert::prost_of_frozen(py, &frozen)?;
+    run::detached(py, || {
+        let printed = to_text(&message, fidelity);
+        match frozen.first_unknown() {
+            Some(unknown) if fidelity != Fidelity::Lossy => {
+                let mut lost = printed.err().map_or_else(Vec::new, |error| error.lost);
+                let dot = if unknown.path.is_empty() { "" } else { "." };
+                lost.push(Lost {
+                    path: format!("{}{dot}{}", unknown.path, unknown.number),
+                    why: Why::Unknown,
+                });
+                Err(PrintError { lost })
+            }
+            _ => printed,
+        }
+    })
 }
 
 macro_rules! forms {
