@@ -269,14 +269,15 @@ def test_exact_is_exact() -> None:
 
 
 def test_every_kind_of_message_has_its_text() -> None:
-    for parse, text in [
+    kinds: list[tuple[Parse, str]] = [
         (parser.parse_attribute, "a: ints = [1, 2]"),
         (parser.parse_tensor, "int64[2] t {1,2}"),
         (parser.parse_value_info, "float[N,3] x"),
         (parser.parse_type, "seq(map(int64, float[]))"),
         (parser.parse_graph, "g () => () {\n}"),
         (parser.parse_function, "<\n  opset_import: []\n>\nf () => ()\n{\n}"),
-    ]:
+    ]
+    for parse, text in kinds:
         assert printer.to_text(parse(text), fidelity="exact") == text
 
 
