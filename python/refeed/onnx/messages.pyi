@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, Protocol, Self, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 from refeed.onnx.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
@@ -78,6 +78,7 @@ _M = TypeVar("_M", bound=Message)
 class _Writer(Protocol):
     def write(self, content: bytes, /) -> int | None: ...
 
+@disjoint_base
 class Message:
     """The base of all messages, with protobuf's interface.
 
@@ -192,24 +193,24 @@ class Message:
         """Make a message from bytes."""
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __ne__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
     __hash__ = None  # type: ignore[assignment]
 
+@disjoint_base
 class Repeated(Generic[_T]):
     """The list of a repeated field. It reads and edits the message."""
 
     def __len__(self) -> int: ...
     @overload
-    def __getitem__(self, key: SupportsIndex) -> _T: ...
+    def __getitem__(self, key: SupportsIndex, /) -> _T: ...
     @overload
-    def __getitem__(self, key: slice) -> list[_T]: ...
-    def __delitem__(self, key: SupportsIndex | slice) -> None: ...
+    def __getitem__(self, key: slice, /) -> list[_T]: ...
     def __iter__(self) -> Iterator[_T]: ...
     def __reversed__(self) -> Iterator[_T]: ...
-    def __contains__(self, item: object) -> bool: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __ne__(self, other: object) -> bool: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
     __hash__ = None  # type: ignore[assignment]
     def __deepcopy__(self, memo: Any) -> Self: ...
     def pop(self, index: int = -1) -> _T:
@@ -226,23 +227,24 @@ class Repeated(Generic[_T]):
         """Put the items in reverse order."""
     def sort(self, *, key: Callable[[_T], Any] | None = None, reverse: bool = False) -> None:
         """Put the items in order."""
-    def append(self, item: _T) -> None:
-        """Append an item. A message is copied."""
-    def extend(self, items: Iterable[_T]) -> None:
-        """Append items. Messages are copied."""
-    def MergeFrom(self, items: Iterable[_T]) -> None:
-        """Do what `extend` does."""
-    def insert(self, index: int, item: _T) -> None:
-        """Insert an item. A message is copied."""
 
 @final
 class RepeatedScalar(Repeated[_T]):
     """A list of numbers, texts or bytes."""
 
+    def append(self, item: _T) -> None:
+        """Append an item."""
+    def extend(self, items: Iterable[_T]) -> None:
+        """Append items."""
+    def MergeFrom(self, items: Iterable[_T]) -> None:
+        """Do what `extend` does."""
+    def insert(self, index: int, item: _T) -> None:
+        """Insert an item."""
+    def __delitem__(self, key: SupportsIndex | slice, /) -> None: ...
     @overload
-    def __setitem__(self, key: SupportsIndex, item: _T) -> None: ...
+    def __setitem__(self, key: SupportsIndex, value: _T, /) -> None: ...
     @overload
-    def __setitem__(self, key: slice, item: Iterable[_T]) -> None: ...
+    def __setitem__(self, key: slice, value: Iterable[_T], /) -> None: ...
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
 
 @final
@@ -251,6 +253,15 @@ class RepeatedComposite(Repeated[_M]):
 
     def add(self, **fields: Any) -> _M:
         """Append a new message and return it."""
+    def append(self, item: _M) -> None:
+        """Append an item. It is copied."""
+    def extend(self, items: Iterable[_M]) -> None:
+        """Append items. They are copied."""
+    def MergeFrom(self, items: Iterable[_M]) -> None:
+        """Do what `extend` does."""
+    def insert(self, index: int, item: _M) -> None:
+        """Insert an item. It is copied."""
+    def __delitem__(self, key: SupportsIndex | slice, /) -> None: ...
 
 @final
 class EnumTypeWrapper:
@@ -325,7 +336,7 @@ class ParseOptions:
         raw_data_threshold: int = 1024,
         skip_raw_data: bool = False,
         mmap: bool = True,
-        structure_bytes: int = 1 << 30,
+        structure_bytes: int = 1073741824,
     ) -> Self: ...
 
 @final

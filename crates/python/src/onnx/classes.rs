@@ -4,7 +4,7 @@ use super::message::Message;
 use super::{enums, fields};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyModule, PyTuple, PyType};
+use pyo3::types::{PyDict, PyModule, PyType};
 use refeed_proto::message::{MessageDescriptor, descriptors};
 use std::sync::LazyLock;
 
@@ -25,14 +25,10 @@ macro_rules! classes {
             #[pymethods]
             impl $rust {
                 #[new]
-                #[pyo3(signature = (*arguments, **fields))]
+                #[pyo3(signature = (**fields))]
                 fn new(
-                    arguments: &Bound<'_, PyTuple>,
                     fields: Option<&Bound<'_, PyDict>>,
                 ) -> PyResult<PyClassInitializer<$rust>> {
-                    if !arguments.is_empty() {
-                        return Err(PyTypeError::new_err("No positional arguments allowed"));
-                    }
                     let message = Message::with_fields(&descriptors::$descriptor, fields)?;
                     Ok(PyClassInitializer::from(message).add_subclass($rust))
                 }

@@ -67,7 +67,7 @@ impl SerializeOptions {
 #[pymethods]
 impl SerializeOptions {
     #[new]
-    #[pyo3(signature = (raw_data_threshold = THRESHOLD, skip_raw_data = false))]
+    #[pyo3(signature = (raw_data_threshold = 1024, skip_raw_data = false))]
     fn new(raw_data_threshold: usize, skip_raw_data: bool) -> SerializeOptions {
         SerializeOptions {
             raw_data_threshold,
@@ -150,10 +150,10 @@ impl ParseOptions {
 impl ParseOptions {
     #[new]
     #[pyo3(signature = (
-        raw_data_threshold = THRESHOLD,
+        raw_data_threshold = 1024,
         skip_raw_data = false,
         mmap = true,
-        structure_bytes = 1 << 30,
+        structure_bytes = 1073741824,
     ))]
     fn new(
         raw_data_threshold: usize,

@@ -1,0 +1,1096 @@
+"""Messages beside those of the official package: the same code on both, the same outcome."""
+
+import copy
+import io
+import math
+import os
+import pathlib
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import refeed
+import refeed.onnx
+from google.protobuf import text_format
+from google.protobuf.unknown_fields import UnknownFieldSet
+from onnx import helper
+
+Case = Callable[[Any], Any]
+CASES: dict[str, Case] = {}
+
+
+def case(function: Case) -> Case:
+    CASES[function.__name__] = function
+    return function
+
+
+def plain(value: Any) -> Any:
+    """Turn what a case gives into something that compares across the packages."""
+    if hasattr(value, "SerializeToString"):
+        return type(value).__qualname__, value.SerializeToString(), str(value)
+    if type(value).__name__ in ("RepeatedScalarContainer", "RepeatedScalar"):
+        return "scalars", [plain(item) for item in value]
+    if type(value).__name__ in ("RepeatedCompositeContainer", "RepeatedComposite"):
+        return "messages", [plain(item) for item in value]
+    if type(value).__name__ == "FieldDescriptor":
+        return value.full_name
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else (value, math.copysign(1, value))
+    return type(value).__name__, value
+
+
+def outcome(function: Case, package: Any) -> Any:
+    try:
+        return "value", plain(function(package))
+    except Exception as error:
+        # Each package has errors of its own; what they are beside that is compared.
+        for kind in (UnicodeError, TypeError, AttributeError, IndexError, KeyError):
+            if isinstance(error, kind):
+                return "error", kind.__name__
+        if type(error).__name__ == "DecodeError":
+            return "error", "DecodeError"
+        if isinstance(error, ValueError):
+            return "error", "ValueError"
+        raise
+
+
+def refused(function: Callable[[], Any]) -> str:
+    """Run something that fails, and give its kind and text."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        function()
+    text = str(caught.value).replace("onnx.onnx_ml_pb2.", "onnx.").replace("refeed.onnx.", "onnx.")
+    return f"{type(caught.value).__name__}: {text}"
+
+
+# ------------------------------------------------------------------------------------------------------- constructing
+
+
+@case
+def a_model_from_dictionaries(o: Any) -> Any:
+    return o.ModelProto(ir_version=3, graph={"name": "x", "node": [{"op_type": "A", "input": ["a", "b"]}]})
+
+
+@case
+def keywords_of_every_kind(o: Any) -> Any:
+    attribute = o.AttributeProto(
+        name="x",
+        f=0.1,
+        i=-(2**63),
+        s=b"\0\xff",
+        ints=[1, 2**63 - 1],
+        floats=(1, 1e40, -0.0),
+        strings=[b"", b"a"],
+        type="FLOATS",
+        t=o.TensorProto(dims=[2], data_type=1, float_data=[1.5, 2]),
+        tp={"tensor_type": {"elem_type": 7, "shape": {"dim": [{"dim_value": 3}, {"dim_param": "N"}, {}]}}},
+    )
+    return attribute, o.TensorProto(uint64_data=[2**64 - 1], double_data=[0.1], int32_data=[-(2**31)])
+
+
+@case
+def none_leaves_a_field_out(o: Any) -> Any:
+    return o.NodeProto(input=None, attribute=None, op_type=None, name=""), o.ModelProto(graph=None).HasField("graph")
+
+
+@case
+def empty_messages_are_present(o: Any) -> Any:
+    return o.ModelProto(graph=o.GraphProto()).HasField("graph"), o.ModelProto(graph={}).HasField("graph")
+
+
+@case
+def a_message_is_copied_into_a_constructor(o: Any) -> Any:
+    graph = o.GraphProto(name="before")
+    model = o.ModelProto(graph=graph)
+    graph.name = "after"
+    return model
+
+
+@case
+def the_last_member_of_a_oneof_wins(o: Any) -> Any:
+    return [
+        o.TensorShapeProto.Dimension(dim_value=3, dim_param="x"),
+        o.TensorShapeProto.Dimension(dim_param="x", dim_value=3),
+        o.TypeProto(tensor_type=o.TypeProto.Tensor(elem_type=1), sequence_type=o.TypeProto.Sequence()),
+    ]
+
+
+@case
+def a_string_is_iterated(o: Any) -> Any:
+    return o.NodeProto(input="abc")
+
+
+@case
+def wrong_keywords(o: Any) -> Any:
+    return [
+        refused(lambda: o.ModelProto(foo=1)),
+        refused(lambda: o.ModelProto(graph={"nme": "x"})),
+        outcome(lambda _: o.ModelProto(1), o),
+        outcome(lambda _: o.ModelProto(b""), o),
+        refused(lambda: o.ModelProto(graph=o.NodeProto())),
+        refused(lambda: o.ModelProto(graph=3)),
+        refused(lambda: o.GraphProto(node=[3])),
+        refused(lambda: o.GraphProto(node=[None])),
+        refused(lambda: o.GraphProto(node=3)),
+    ]
+
+
+CASES |= {
+    "a_number_in_a_list_of_texts": lambda o: o.NodeProto(input=["a", 3]),
+    "a_number_as_text": lambda o: o.NodeProto(op_type=3),
+    "a_text_as_number": lambda o: o.ModelProto(ir_version="3"),
+    "a_float_as_number": lambda o: o.ModelProto(ir_version=2.0),
+    "a_float_in_a_list_of_numbers": lambda o: o.AttributeProto(ints=[1.0]),
+    "a_number_as_list": lambda o: o.AttributeProto(ints=3),
+    "a_text_as_list_of_numbers": lambda o: o.AttributeProto(ints="abc"),
+    "a_text_as_bytes": lambda o: o.AttributeProto(strings=["abc"]),
+    "bytes_as_list_of_bytes": lambda o: o.AttributeProto(strings=b"abc"),
+    "an_unknown_enum_label": lambda o: o.AttributeProto(type="FLOATX"),
+    "an_unknown_enum_number": lambda o: o.AttributeProto(type=999),
+    "a_float_as_enum": lambda o: o.AttributeProto(type=1.0),
+    "a_number_too_large": lambda o: o.ModelProto(ir_version=2**63),
+    "a_number_too_small": lambda o: o.TensorProto(data_type=-(2**31) - 1),
+    "a_negative_unsigned": lambda o: o.TensorProto(uint64_data=[-1]),
+    "text_that_is_no_utf8": lambda o: o.NodeProto(name=b"\xff"),
+    "a_lone_surrogate": lambda o: o.NodeProto(name="\ud800"),
+    "an_int_as_message": lambda o: o.ModelProto().MergeFrom(3),
+    "none_as_message": lambda o: o.ModelProto().CopyFrom(None),
+    "bytes_cut_off": lambda o: o.NodeProto.FromString(b"\x0a"),
+    "a_zero_tag": lambda o: o.NodeProto().ParseFromString(b"\x00"),
+    "a_number_as_bytes": lambda o: o.NodeProto().ParseFromString(3),
+    "an_attribute_that_is_none": lambda o: o.ModelProto().foo,
+    "a_method_that_is_none": lambda o: o.ModelProto().FooBar(),
+    "deleting_a_field": lambda o: o.ModelProto().__delattr__("graph"),
+    "hashing": lambda o: hash(o.ModelProto()),
+    "ordering": lambda o: o.ModelProto() < o.ModelProto(),
+    "has_field_of_an_unknown_name": lambda o: o.ModelProto().HasField("foo"),
+    "has_field_of_a_list": lambda o: o.ModelProto().HasField("functions"),
+    "has_field_of_a_number": lambda o: o.ModelProto().HasField(3),
+    "which_oneof_of_an_unknown_name": lambda o: o.TypeProto().WhichOneof("val"),
+    "clear_field_of_an_unknown_name": lambda o: o.TypeProto().ClearField("x"),
+    "a_name_of_no_number": lambda o: o.TensorProto.DataType.Name(1111),
+    "a_name_of_text": lambda o: o.TensorProto.DataType.Name("x"),
+    "a_name_of_a_float": lambda o: o.TensorProto.DataType.Name(1.0),
+    "a_number_of_no_name": lambda o: o.TensorProto.DataType.Value("FX"),
+    "a_number_of_a_number": lambda o: o.TensorProto.DataType.Value(3),
+    "an_enum_attribute_that_is_none": lambda o: o.TensorProto.DataType.FX,
+    "an_enum_method_of_a_message": lambda o: o.TensorProto.Name(1),
+    "an_unknown_keyword_of_a_method": lambda o: o.ModelProto().SerializeToString(foo=True),
+    "subclassing": lambda o: type("X", (o.ModelProto,), {}),
+}
+
+
+# ------------------------------------------------------------------------------------------------------------- fields
+
+
+@case
+def scalars_are_set_and_read(o: Any) -> Any:
+    attribute = o.AttributeProto()
+    before = [getattr(attribute, name) for name in ("name", "i", "f", "s", "type")]
+    attribute.name, attribute.i, attribute.f, attribute.s, attribute.type = "n", -5, 1e40, b"\x80", "GRAPH"
+    return before, [getattr(attribute, name) for name in ("name", "i", "f", "s", "type")], attribute
+
+
+@case
+def numbers_of_numpy_are_numbers(o: Any) -> Any:
+    attribute = o.AttributeProto(i=np.int64(3), f=np.float32(0.1), ints=np.arange(3))
+    attribute.floats.extend(np.array([0.5, 2], np.float32))
+    return attribute
+
+
+@case
+def text_may_be_given_as_bytes(o: Any) -> Any:
+    node = o.NodeProto(name=b"abc", input=[b"x"])
+    return node.name, list(node.input), node
+
+
+@case
+def assigning(o: Any) -> Any:
+    model, tensor = o.ModelProto(), o.TensorProto()
+    return [
+        refused(lambda: setattr(model, "graph", o.GraphProto())),
+        refused(lambda: setattr(model, "metadata_props", [])),
+        refused(lambda: setattr(model, "foo", 1)),
+        refused(lambda: setattr(model, "SerializeToString", 1)),
+        refused(lambda: delattr(model, "graph")),
+        refused(lambda: delattr(model, "ir_version")),
+        outcome(lambda _: setattr(model, "ir_version", None), o),
+        outcome(lambda _: setattr(model, "ir_version", 1.5), o),
+        outcome(lambda _: setattr(model, "ir_version", True), o),
+        outcome(lambda _: setattr(tensor, "raw_data", "abc"), o),
+        outcome(lambda _: setattr(tensor, "raw_data", bytearray(b"abc")), o),
+        outcome(lambda _: setattr(tensor, "raw_data", 3), o),
+        outcome(lambda _: setattr(tensor, "data_type", 2**31), o),
+        model,
+        tensor,
+    ]
+
+
+@case
+def presence(o: Any) -> Any:
+    model = o.ModelProto()
+    steps = [model.HasField("graph"), model.HasField("ir_version"), model.HasField(b"domain")]
+    graph = model.graph
+    steps.append(model.HasField("graph"))
+    model.ir_version = 0
+    graph.node.add()
+    steps += [model.HasField("graph"), model.HasField("ir_version")]
+    model.ClearField("ir_version")
+    return [*steps, model.HasField("ir_version"), model]
+
+
+@case
+def reading_makes_nothing_present(o: Any) -> Any:
+    info = o.ValueInfoProto()
+    info.type.tensor_type.shape.dim  # noqa: B018
+    before = info.HasField("type")
+    info.type.tensor_type.shape.SetInParent()
+    return before, info
+
+
+@case
+def a_child_is_a_part_of_its_parent(o: Any) -> Any:
+    attribute = o.AttributeProto()
+    tensor = attribute.t
+    tensor.raw_data = b"x"
+    return attribute.HasField("t"), attribute.t is tensor, attribute.t == tensor, attribute
+
+
+@case
+def a_cleared_child_lives_on(o: Any) -> Any:
+    model = o.ModelProto()
+    graph = model.graph
+    node = graph.node.add()
+    model.ClearField("graph")
+    node.op_type = "x"
+    graph.name = "g"
+    return model, graph, node, model.HasField("graph")
+
+
+@case
+def oneofs(o: Any) -> Any:
+    value = o.TypeProto()
+    steps = [value.WhichOneof("value"), value.HasField("value")]
+    value.tensor_type.elem_type = 1
+    steps += [value.WhichOneof("value"), value.HasField("value"), value.HasField("sequence_type")]
+    value.map_type.key_type = 7
+    steps += [value.WhichOneof(b"value"), value.HasField("tensor_type"), copy.deepcopy(value)]
+    value.ClearField("value")
+    return [*steps, value.WhichOneof("value"), value]
+
+
+@case
+def a_member_of_a_oneof_that_somebody_holds(o: Any) -> Any:
+    value = o.TypeProto()
+    tensor = value.tensor_type
+    value.sequence_type.SetInParent()
+    tensor.elem_type = 3
+    return value.WhichOneof("value"), value
+
+
+@case
+def fields_are_listed_by_number(o: Any) -> Any:
+    model = o.ModelProto(graph={"name": "g"}, opset_import=[{"version": 3}], ir_version=1, domain="")
+    return model.ListFields(), o.NodeProto().ListFields()
+
+
+@case
+def clearing(o: Any) -> Any:
+    model = o.ModelProto(ir_version=3, graph={"name": "g"})
+    graph = model.graph
+    model.Clear()
+    graph.name = "h"
+    return model, graph, model.HasField("graph")
+
+
+# ------------------------------------------------------------------------------------------------- copying and merging
+
+
+@case
+def copies(o: Any) -> Any:
+    model = o.ModelProto(ir_version=3, graph={"name": "g"})
+    made = [copy.copy(model), copy.deepcopy(model), o.ModelProto()]
+    made[2].CopyFrom(model)
+    model.graph.name = "changed"
+    return made, [each == model for each in made]
+
+
+@case
+def copying_replaces(o: Any) -> Any:
+    model = o.ModelProto(ir_version=3, domain="d")
+    model.CopyFrom(o.ModelProto(producer_name="p"))
+    model.CopyFrom(model)
+    return model
+
+
+@case
+def merging(o: Any) -> Any:
+    model = o.ModelProto(ir_version=3, domain="d", graph={"name": "g", "node": [{"op_type": "A"}]})
+    model.MergeFrom(o.ModelProto(ir_version=4, graph={"doc_string": "s", "node": [{"op_type": "B"}]}))
+    model.graph.MergeFrom(model.graph)
+    return model
+
+
+@case
+def merging_clears_other_members_of_a_oneof(o: Any) -> Any:
+    value = o.TypeProto(tensor_type={"elem_type": 1}, denotation="d")
+    value.MergeFrom(o.TypeProto(sequence_type={"elem_type": {"tensor_type": {"elem_type": 2}}}))
+    return value
+
+
+@case
+def merging_what_is_another_class(o: Any) -> Any:
+    return [
+        refused(lambda: o.ModelProto().CopyFrom(o.GraphProto())),
+        refused(lambda: o.ModelProto().MergeFrom(o.GraphProto())),
+        refused(lambda: o.ModelProto().MergeFrom(None)),
+    ]
+
+
+@case
+def equality(o: Any) -> Any:
+    nan, zero = o.TensorProto(float_data=[math.nan]), o.TensorProto(float_data=[0.0])
+    return [
+        o.NodeProto(name="a") == o.NodeProto(name="a"),
+        o.NodeProto(name="a") != o.NodeProto(name="b"),
+        o.NodeProto(name="") == o.NodeProto(),
+        o.NodeProto() == o.GraphProto(),
+        o.NodeProto() == 3,
+        o.NodeProto() != {},
+        nan == o.TensorProto(float_data=[math.nan]),
+        zero == o.TensorProto(float_data=[-0.0]),
+        o.NodeProto.FromString(b"\xd8\x04\x01") == o.NodeProto(),
+        o.AttributeProto(f=math.nan) == o.AttributeProto(f=math.nan),
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- lists
+
+
+@case
+def lists_of_scalars(o: Any) -> Any:
+    dims = o.TensorProto(dims=[5, 3]).dims
+    dims.append(7)
+    dims.extend([1, 2, 3])
+    dims.extend([])
+    dims.insert(0, 9)
+    dims.insert(-1, 8)
+    dims.insert(99, 4)
+    seen = [list(dims), dims[0], dims[-1], dims[1:3], dims[::-2], len(dims), 7 in dims, 77 in dims]
+    seen += [dims.pop(), dims.pop(0), dims.pop(-2), list(dims)]
+    dims.remove(3)
+    dims[0] = 100
+    dims[1:3] = [41, 42, 43]
+    seen.append(list(dims))
+    del dims[0]
+    del dims[-1:]
+    dims.sort(reverse=True)
+    seen.append(list(dims))
+    dims.reverse()
+    dims.MergeFrom(dims)
+    return [*seen, list(dims), dims == list(dims), dims == [1], dims != [1], repr(dims), copy.deepcopy(dims)]
+
+
+@case
+def lists_of_scalars_refuse(o: Any) -> Any:
+    names = o.NodeProto(input=["a", "b"]).input
+    return [
+        outcome(lambda _: names.append(3), o),
+        outcome(lambda _: names.extend(["c", 3]), o),
+        outcome(lambda _: names.extend(3), o),
+        outcome(lambda _: names[5], o),
+        outcome(lambda _: names["a"], o),
+        outcome(lambda _: names.__setitem__(5, "x"), o),
+        outcome(lambda _: names.__setitem__(0, 1), o),
+        outcome(lambda _: names.__delitem__(5), o),
+        outcome(lambda _: names.remove("z"), o),
+        outcome(lambda _: hash(names), o),
+        list(names),
+    ]
+
+
+@case
+def lists_of_messages(o: Any) -> Any:
+    graph = o.GraphProto()
+    first = graph.node.add(op_type="A", input=["x"])
+    graph.node.add().op_type = "B"
+    given = o.NodeProto(op_type="C")
+    graph.node.append(given)
+    given.op_type = "changed"
+    graph.node.extend([o.NodeProto(op_type="D"), o.NodeProto(op_type="E")])
+    graph.node.insert(1, o.NodeProto(op_type="F"))
+    first.name = "first"
+    seen = [len(graph.node), graph.node[0] is first, graph.node[-1].op_type, [n.op_type for n in graph.node[1:4]]]
+    popped = graph.node.pop(2)
+    del graph.node[0]
+    first.name = "alone"
+    graph.node.remove(o.NodeProto(op_type="F"))
+    graph.node.sort(key=lambda node: node.op_type, reverse=True)
+    seen += [popped, first, copy.deepcopy(graph)]
+    graph.node.reverse()
+    return [
+        *seen,
+        [n.op_type for n in graph.node],
+        graph.node == list(graph.node),
+        o.NodeProto(op_type="E") in graph.node,
+    ]
+
+
+@case
+def lists_of_messages_refuse(o: Any) -> Any:
+    nodes = o.GraphProto(node=[{"op_type": "A"}]).node
+    return [
+        outcome(lambda o: nodes.append(o.GraphProto()), o),
+        outcome(lambda _: nodes.append({"op_type": "B"}), o),
+        outcome(lambda o: nodes.extend([o.NodeProto(), 3]), o),
+        outcome(lambda o: nodes.__setitem__(0, o.NodeProto()), o),
+        outcome(lambda _: nodes[1], o),
+        outcome(lambda _: nodes.add(foo=1), o),
+        nodes[0],
+    ]
+
+
+@case
+def an_item_taken_before_a_clear_stays(o: Any) -> Any:
+    graph = o.GraphProto(node=[{"op_type": "A"}, {"op_type": "B"}])
+    item = graph.node[1]
+    del graph.node[:]
+    item.name = "kept"
+    return item, graph, len(graph.node)
+
+
+@case
+def changing_a_list_while_it_is_walked(o: Any) -> Any:
+    node = o.NodeProto(input=["a", "b", "c"])
+    seen = []
+    for name in node.input:
+        seen.append(name)
+        if name == "a":
+            del node.input[1]
+    return seen
+
+
+# ---------------------------------------------------------------------------------------------------------------- wire
+
+
+@case
+def bytes_there_and_back(o: Any) -> Any:
+    wire = o.ModelProto(ir_version=3, graph={"node": [{"input": ["a", ""]}]}).SerializeToString()
+    model = o.ModelProto(domain="gone")
+    seen = [wire, model.ParseFromString(wire), copy.deepcopy(model), model.MergeFromString(wire), model]
+    seen += [model.ByteSize(), o.ModelProto.FromString(wire), o.ModelProto().ParseFromString(b"")]
+    for kind in (bytearray, memoryview):
+        seen.append(o.ModelProto().ParseFromString(kind(wire)))
+    return [*seen, model.SerializePartialToString(), model.SerializeToString(deterministic=True)]
+
+
+@case
+def unknown_fields_are_kept(o: Any) -> Any:
+    wire = b"\x0a\x01a\xd8\x04\x01\xe2\x04\x02hi\xed\x04\x01\x02\x03\x04\xf1\x04\x01\x02\x03\x04\x05\x06\x07\x08"
+    node = o.NodeProto.FromString(wire)
+    seen = [node.SerializeToString(), node.ByteSize(), str(node), node.ListFields()]
+    graph = o.GraphProto()
+    graph.node.append(node)
+    seen.append(graph)
+    node.DiscardUnknownFields()
+    return [*seen, node]
+
+
+@case
+def the_last_value_wins_and_messages_merge(o: Any) -> Any:
+    return o.ModelProto.FromString(b"\x08\x01\x3a\x03\x12\x01a\x08\x02\x3a\x03\x52\x01b")
+
+
+@case
+def lists_come_packed_or_not(o: Any) -> Any:
+    return o.TensorProto.FromString(b"\x08\x01\x0a\x02\x02\x03\x08\x04\x22\x04\0\0\x80\x3f\x25\0\0\0\x40")
+
+
+@case
+def pickles_of_old_protocols(o: Any) -> Any:
+    node = o.NodeProto(op_type="A", input=["x"])
+    return [pickle.loads(pickle.dumps(node, protocol)) for protocol in range(2, 5)]  # noqa: S301
+
+
+@case
+def initialised(o: Any) -> Any:
+    return o.ModelProto().IsInitialized(), o.ModelProto().FindInitializationErrors()
+
+
+# ---------------------------------------------------------------------------------------------------------------- text
+
+
+@case
+def the_text_of_a_tensor(o: Any) -> Any:
+    return str(o.TensorProto(dims=[1, 2], raw_data=b'\0\1"abc\xff', name="a\n\"'é", float_data=[1.5, 1e20, 0.1]))
+
+
+@case
+def short_texts(o: Any) -> Any:
+    return [
+        repr(o.ModelProto()),
+        repr(
+            o.ModelProto(
+                ir_version=3,
+                domain="d",
+                producer_name="p",
+                producer_version="1",
+                graph={"name": "g", "node": [{}], "input": [{}], "initializer": [{}, {}]},
+                functions=[{"name": "f"}],
+                opset_import=[{"version": 3}, {"domain": "x", "version": 1}],
+            )
+        ),
+        repr(o.FunctionProto(name="f", domain="d", attribute=["a", "b"], node=[{}], input=["x"], overload="o")),
+        repr(o.NodeProto(op_type="x")),
+        repr(o.GraphProto(value_info=[{}], output=[{}])),
+        repr(o.GraphProto(node=[{"op_type": "A"}]).node),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- schema
+
+
+@case
+def enums(o: Any) -> Any:
+    data_type = o.TensorProto.DataType
+    return [
+        data_type.Name(1),
+        data_type.Name(True),
+        data_type.Value("FLOAT"),
+        data_type.keys(),
+        data_type.values(),
+        data_type.items(),
+        data_type.FLOAT16,
+        o.TensorProto.INT4,
+        o.TensorProto().FLOAT,
+        o.AttributeProto.AttributeType.items(),
+        o.AttributeProto.GRAPHS,
+        o.TensorProto.EXTERNAL,
+        o.Version.items(),
+        o.IR_VERSION,
+        o.OperatorStatus.keys(),
+        o.EXPERIMENTAL,
+        o.SequenceProto.DataType.items(),
+    ]
+
+
+@case
+def numbers_of_fields(o: Any) -> Any:
+    return [
+        o.ModelProto.IR_VERSION_FIELD_NUMBER,
+        o.TypeProto.SPARSE_TENSOR_TYPE_FIELD_NUMBER,
+        o.TypeProto.Tensor.ELEM_TYPE_FIELD_NUMBER,
+        o.AttributeProto.REF_ATTR_NAME_FIELD_NUMBER,
+    ]
+
+
+@case
+def field_descriptors(o: Any) -> Any:
+    names = "name full_name number type cpp_type has_presence is_repeated is_packed is_extension has_default_value"
+    names += " is_required camelcase_name json_name default_value"
+    seen = []
+    for message in (o.NodeProto, o.AttributeProto, o.TensorProto, o.OperatorSetProto):
+        for field in message.DESCRIPTOR.fields:
+            seen.append([getattr(field, name) for name in names.split()])
+            seen.append([field.index, field.containing_type.name, field.containing_oneof is None])
+            seen.append(field.message_type and field.message_type.full_name)
+            seen.append(field.enum_type and field.enum_type.full_name)
+    return seen
+
+
+@case
+def message_descriptors(o: Any) -> Any:
+    seen: list[Any] = []
+    for message in (o.TensorProto, o.TensorShapeProto, o.TensorShapeProto.Dimension, o.MapProto):
+        descriptor = message.DESCRIPTOR
+        seen += [descriptor.name, descriptor.full_name, [field.name for field in descriptor.fields]]
+        seen += [list(descriptor.fields_by_name), list(descriptor.fields_by_number), "x" in descriptor.fields_by_name]
+        seen += [list(descriptor.fields_by_camelcase_name), list(descriptor.enum_values_by_name)]
+        seen += [[inner.name for inner in descriptor.nested_types], list(descriptor.enum_types_by_name)]
+        seen += [descriptor.containing_type and descriptor.containing_type.full_name]
+        seen += [[(oneof.name, oneof.full_name, oneof.index) for oneof in descriptor.oneofs]]
+        seen += [[[field.name for field in oneof.fields] for oneof in descriptor.oneofs]]
+        seen += [descriptor._concrete_class is message, descriptor.is_extendable, descriptor.has_options]
+    values = o.TensorProto.DataType.DESCRIPTOR
+    seen += [values.name, values.full_name, values.containing_type.name, values.values[1].name, values.values[1].index]
+    return [*seen, values.values_by_name["FLOAT"].number, values.values_by_number[1].name, values.values[1].type.name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_packages_do_the_same(name: str) -> None:
+    ours, theirs = outcome(CASES[name], refeed.onnx), outcome(CASES[name], onnx)
+    assert ours == theirs
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) > 80
+
+
+# ---------------------------------------------------------------------------------------------- beside the official one
+
+
+def official_model() -> onnx.ModelProto:
+    tensor = helper.make_tensor("w", onnx.TensorProto.FLOAT, [2, 3], np.arange(6, dtype=np.float32).tobytes(), raw=True)
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["y"], name="add", extra=[1, 2, 3]),
+        helper.make_node("Constant", [], ["c"], value=helper.make_tensor("t", 7, [2], [1, -2])),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["N", 3])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [tensor],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+
+
+def test_every_class_of_the_official_package_is_there() -> None:
+    for name in vars(onnx):
+        value = getattr(onnx, name)
+        if isinstance(value, type) and hasattr(value, "DESCRIPTOR"):
+            assert getattr(refeed.onnx, name).DESCRIPTOR.full_name == value.DESCRIPTOR.full_name
+    nested = refeed.onnx.StructTypeProto.Structure.Field
+    assert nested.__qualname__ == "StructTypeProto.Structure.Field"
+    assert refeed.onnx.onnx_pb.PersistentBindingProto is refeed.onnx.PersistentBindingProto
+
+
+def test_each_package_reads_what_the_other_writes() -> None:
+    theirs = official_model()
+    ours = refeed.onnx.ModelProto.FromString(theirs.SerializeToString())
+    assert ours.SerializeToString() == theirs.SerializeToString()
+    assert str(ours) == str(theirs)
+    again = onnx.ModelProto.FromString(ours.SerializeToString())
+    assert again == theirs
+
+
+def test_texts_are_read_as_protobuf_reads_them() -> None:
+    theirs = official_model()
+    theirs.metadata_props.add(key="é\n\x00\"'", value="\\")
+    theirs.graph.node[0].attribute.add(name="f", f=0.1, floats=[1e-45, math.inf, -math.inf, 3.4e38], type=1)
+    text = text_format.MessageToString(theirs)
+    ours = refeed.onnx.load_model_from_string(text, "textproto")
+    assert ours.SerializeToString() == theirs.SerializeToString()
+    for written in ("ir_version: 0x10 graph < name: 'a' \"b\" node: [{}, {op_type: 'x'}] >; domain: 'é'", "# none"):
+        expected = text_format.Parse(written, onnx.ModelProto())
+        assert refeed.onnx.load_model_from_string(written, "textproto").SerializeToString() == (
+            expected.SerializeToString()
+        )
+    with pytest.raises(refeed.DecodeError, match=r"line 2, column 1: expected a field of onnx\.ModelProto, got `foo`"):
+        refeed.onnx.load_model_from_string("ir_version: 3\nfoo: 1", "textproto")
+
+
+def test_unknown_fields_are_listed() -> None:
+    wire = b"\xd8\x04\x01\xe2\x04\x02hi\xed\x04\x01\0\0\0\xf1\x04\2\0\0\0\0\0\0\0\xf3\x04\x08\x05\xf4\x04"
+    ours = refeed.onnx.NodeProto.FromString(wire).UnknownFields()
+    theirs = UnknownFieldSet(onnx.NodeProto.FromString(wire))
+    for mine, its in zip(ours[:4], theirs, strict=False):
+        assert (mine.field_number, mine.wire_type, mine.data) == (its.field_number, its.wire_type, its.data)
+    group = ours[4]
+    assert (group.field_number, group.wire_type) == (78, 3)
+    assert isinstance(group.data, list)
+    assert [(field.field_number, field.data) for field in group.data] == [(1, 5)]
+
+
+# ------------------------------------------------------------------------------------------------------ what is our own
+
+
+def test_has_and_add() -> None:
+    block = refeed.onnx.PagedCacheBlockProto()
+    assert not block.has_key()
+    assert not block.has_start()
+    key = block.add_key()
+    key.name = "k"
+    block.start = 0
+    assert block.has_key()
+    assert block.has_start()
+    assert block.key is key
+    assert block.add_encoded_key() == refeed.onnx.EncodedValueProto()
+    assert block.WhichOneof("key_payload") == "encoded_key"
+    assert not block.has_key()
+    assert key.name == "k"
+    cache = refeed.onnx.PagedCacheProto()
+    assert not cache.has_blocks()
+    cache.blocks.add()
+    assert cache.has_blocks()
+    assert not hasattr(cache, "add_blocks")
+    assert refeed.onnx.PagedCacheProto.has_blocks(cache)
+    with pytest.raises(TypeError):
+        block.add_key(3)  # type: ignore[call-arg]
+
+
+def test_retired_fields_are_refused() -> None:
+    binding = refeed.onnx.PersistentBindingProto(input_name="in", output_name="out")
+    assert binding.SerializeToString() == b"\x0a\x02in\x12\x03out"
+    for name in ("input_field_path", "output_field_path", "retired_input_field_path"):
+        assert not hasattr(binding, name)
+        with pytest.raises((TypeError, ValueError)):
+            refeed.onnx.PersistentBindingProto(**{name: b"x"})
+    with pytest.raises(TypeError):
+        refeed.onnx.PersistentBindingProto(input_field_path=b"x")  # type: ignore[call-arg]
+    for wire in (b"\x1a\x01a", b"\x22\x00"):
+        with pytest.raises(ValueError, match="whole"):
+            refeed.onnx.PersistentBindingProto.FromString(wire)
+        with pytest.raises(refeed.DecodeError, match="whole"):
+            refeed.onnx.GraphProto.FromString(b"\xca\x3e" + bytes([len(wire)]) + wire)
+    assert "retired" not in str(refeed.onnx.PersistentBindingProto.DESCRIPTOR.fields_by_name)
+
+
+def test_a_failed_parse_changes_nothing() -> None:
+    node = refeed.onnx.NodeProto(name="old", input=["a"])
+    for parse in (node.ParseFromString, node.MergeFromString):
+        with pytest.raises(refeed.DecodeError):
+            parse(b"\x0a\x01b\x0a")
+        assert node == refeed.onnx.NodeProto(name="old", input=["a"])
+
+
+def test_text_is_parsed_as_its_utf8_bytes() -> None:
+    assert refeed.onnx.NodeProto.FromString("\x0a\x01a").input == ["a"]
+
+
+def test_dictionaries_that_hold_themselves_are_refused() -> None:
+    fields: dict[str, Any] = {}
+    fields["sequence_type"] = {"elem_type": fields}
+    with pytest.raises(ValueError, match="100 deep"):
+        refeed.onnx.TypeProto(**fields)
+
+
+def test_classes_are_where_they_say() -> None:
+    for message in (refeed.onnx.ModelProto, refeed.onnx.TypeProto.Tensor):
+        scope: Any = refeed.onnx
+        for part in message.__qualname__.split("."):
+            scope = getattr(scope, part)
+        assert scope is message
+        assert message.__module__ == "refeed.onnx"
+
+
+# -------------------------------------------------------------------------------------------------------------- sharing
+
+
+def address(view: memoryview) -> int:
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
+
+
+def test_bytes_are_kept_where_they_are() -> None:
+    content = bytes(range(256)) * 40
+    tensor = refeed.onnx.TensorProto(raw_data=content)
+    assert tensor.raw_data is content
+    view = tensor.raw_data_view()
+    assert view.readonly
+    assert view == content
+    assert address(view) == address(memoryview(content))
+    other = refeed.onnx.TensorProto()
+    other.CopyFrom(tensor)
+    assert other.raw_data is content
+    with pytest.raises(TypeError):
+        view[0] = 1
+    assert bytes(refeed.onnx.TensorProto().raw_data_view()) == b""
+    assert bytes(refeed.onnx.AttributeProto(s=b"abc").s_view()) == b"abc"
+
+
+def test_parsed_payloads_are_parts_of_the_bytes() -> None:
+    wire = refeed.onnx.TensorProto(raw_data=b"x" * 5000, name="w").SerializeToString()
+    tensor = refeed.onnx.TensorProto.FromString(wire)
+    start = address(memoryview(wire))
+    assert start < address(tensor.raw_data_view()) < start + len(wire)
+    view = tensor.raw_data_view()
+    del tensor, wire
+    assert view == b"x" * 5000
+    changing = bytearray(refeed.onnx.TensorProto(raw_data=b"abc").SerializeToString())
+    tensor = refeed.onnx.TensorProto.FromString(changing)
+    changing[-1] = 0
+    assert tensor.raw_data == b"abc"
+
+
+def test_a_payload_has_one_address_from_message_to_session() -> None:
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    content = weights.tobytes()
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    model.graph.initializer[0].raw_data = content
+    bound = refeed.Model.from_proto(model)
+    message = bound.to_proto()
+    start = address(memoryview(content))
+    assert address(model.graph.initializer[0].raw_data_view()) == start
+    assert address(message.graph.initializer[0].raw_data_view()) == start
+    array = refeed.onnx.numpy_helper.to_array(model.graph.initializer[0], copy=False)
+    assert array.__array_interface__["data"][0] == start
+    np.testing.assert_array_equal(array, weights)
+
+
+def test_an_unchanged_message_is_bound_once() -> None:
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    first = refeed.load(model)
+    graph = model.graph
+    name = graph.name
+    graph.name = "other"
+    second = refeed.load(model)
+    graph.name = name
+    assert first.to_proto().graph.name == name
+    assert second.to_proto().graph.name == "other"
+    with pytest.raises(TypeError, match="GraphProto"):
+        refeed.load(model.graph)  # type: ignore[arg-type]
+
+
+def test_later_edits_do_not_reach_a_session() -> None:
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    del model.graph.node[1]
+    del model.graph.node[0].attribute[:]
+    session = refeed.RuntimeSession(model)
+    x = np.ones((1, 3), np.float32)
+    before = session.run({"x": x})["y"].numpy().copy()
+    model.graph.node[0].op_type = "Mul"
+    model.graph.initializer[0].raw_data = bytes(24)
+    model.graph.node.add(op_type="NoSuchOperator", output=["z"])
+    np.testing.assert_array_equal(session.run({"x": x})["y"].numpy(), before)
+    np.testing.assert_array_equal(before, 1 + np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+# --------------------------------------------------------------------------------------------------------------- pickle
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles(protocol: int) -> None:
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString() + b"\xd8\x3e\x01")
+    model.graph.initializer[0].raw_data = b"x" * 5000
+    model.graph.sparse_initializer.add().values.raw_data = b"y" * 6000
+    for message in (model, model.graph.node[1].attribute[0].t, refeed.onnx.TypeProto.Tensor(elem_type=3)):
+        again = pickle.loads(pickle.dumps(message, protocol))  # noqa: S301
+        assert again == message
+        assert type(again) is type(message)
+
+
+def test_large_payloads_travel_beside_a_pickle() -> None:
+    content, small = b"x" * 5000, b"y" * 100
+    graph = refeed.onnx.GraphProto(initializer=[{"raw_data": small}, {"raw_data": content}, {"raw_data": b""}])
+    buffers: list[pickle.PickleBuffer] = []
+    structure = pickle.dumps(graph, 5, buffer_callback=buffers.append)
+    assert len(structure) < 1000
+    assert [address(buffer.raw()) for buffer in buffers] == [address(memoryview(content))]
+    again = pickle.loads(structure, buffers=buffers)  # noqa: S301
+    assert again == graph
+    assert address(again.initializer[1].raw_data_view()) == address(memoryview(content))
+    # Memory that somebody can still write to is copied.
+    received = bytearray(content)
+    again = pickle.loads(structure, buffers=[received])  # noqa: S301
+    received[:] = bytes(5000)
+    assert again == graph
+    with pytest.raises(ValueError, match="expected 1 buffers"):
+        refeed.onnx.GraphProto._join(graph.SerializeToString(), [1], [])  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+def test_files(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.onnx"
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    model.SerializeToFile(path)
+    assert path.read_bytes() == model.SerializeToString()
+    again = refeed.onnx.ModelProto(domain="gone")
+    again.ParseFromFile(str(path), options=refeed.onnx.ParseOptions(mmap=False))
+    assert again == model
+    for write in (model.SerializeToOstream, model.SerializeToOStream):
+        stream = io.BytesIO()
+        write(stream)
+        assert stream.getvalue() == model.SerializeToString()
+    fd = os.open(tmp_path / "fd", os.O_WRONLY | os.O_CREAT)
+    model.SerializeToFileDescriptor(fd)
+    os.write(fd, b"open")
+    os.close(fd)
+    assert (tmp_path / "fd").read_bytes() == model.SerializeToString() + b"open"
+    with pytest.raises(OSError, match="descriptor"):
+        model.SerializeToFileDescriptor(fd)
+    with pytest.raises(FileNotFoundError):
+        again.ParseFromFile(tmp_path / "none")
+    with pytest.raises(FileNotFoundError):
+        model.SerializeToFile(tmp_path / "none" / "m.onnx")
+    (tmp_path / "broken").write_bytes(b"\x0a")
+    with pytest.raises(refeed.DecodeError, match="broken"):
+        again.ParseFromFile(tmp_path / "broken")
+    assert again == model
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["broken", "fd", "m.onnx"]
+
+
+def test_a_stream_that_takes_little_at_a_time() -> None:
+    class Slow(io.RawIOBase):
+        taken = b""
+
+        def write(self, content: Any, /) -> int:
+            part = bytes(content)[:3]
+            self.taken += part
+            return len(part)
+
+    stream = Slow()
+    model = refeed.onnx.ModelProto(producer_name="p" * 20)
+    model.SerializeToOstream(stream)
+    assert stream.taken == model.SerializeToString()
+
+
+def test_external_data(tmp_path: pathlib.Path) -> None:
+    path, data = tmp_path / "m.onnx", tmp_path / "w.data"
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    before = model.SerializeToString()
+    options = refeed.onnx.SerializeOptions(raw_data_threshold=16)
+    model.SerializeToFile(path, options, external_data_file=data)
+    assert model.SerializeToString() == before
+    assert data.read_bytes() == model.graph.initializer[0].raw_data
+    # Official `onnx` reads both files.
+    official = onnx.load(path)
+    np.testing.assert_array_equal(
+        onnx.numpy_helper.to_array(official.graph.initializer[0]), np.arange(6, dtype=np.float32).reshape(2, 3)
+    )
+    split = refeed.onnx.ModelProto()
+    split.ParseFromFile(path)
+    assert split.graph.initializer[0].data_location == refeed.onnx.TensorProto.EXTERNAL
+    assert not split.graph.initializer[0].has_raw_data()
+    whole = refeed.onnx.ModelProto()
+    whole.ParseFromFile(path, external_data_file=data)
+    assert whole.graph.initializer[0].raw_data == data.read_bytes()
+    with pytest.raises(ValueError, match=r"w\.data"):
+        whole.ParseFromFile(path, external_data_file="other.data")
+    with pytest.raises(ValueError, match="folder"):
+        model.SerializeToFile(path, options, external_data_file="/elsewhere/w.data")
+    assert refeed.onnx.load(path) == whole
+    np.testing.assert_array_equal(refeed.load(path).to_proto().graph.name, "g")
+
+
+def test_options() -> None:
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    options = refeed.onnx.SerializeOptions(raw_data_threshold=24, skip_raw_data=True)
+    bare = refeed.onnx.ModelProto.FromString(model.SerializeToString(options))
+    assert not bare.graph.initializer[0].has_raw_data()
+    assert bare.graph.node == model.graph.node
+    size = model.SerializeSize(refeed.onnx.SerializeOptions(raw_data_threshold=24))
+    assert (size.size, size.raw_data_size, int(size)) == (model.ByteSize(), 24, model.ByteSize())
+    assert model.SerializeSize(options).size == bare.ByteSize()
+    parse = refeed.onnx.ParseOptions(skip_raw_data=True, raw_data_threshold=25)
+    again = refeed.onnx.ModelProto()
+    again.ParseFromString(model.SerializeToString(), parse)
+    assert again == model
+    parse.raw_data_threshold = 24
+    again.ParseFromString(model.SerializeToString(), parse)
+    assert again == bare
+    with pytest.raises(refeed.DecodeError, match="structure"):
+        again.ParseFromString(model.SerializeToString(), refeed.onnx.ParseOptions(structure_bytes=10))
+    with pytest.raises(TypeError, match="SerializeOptions"):
+        model.SerializeToString(parse)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("extension", [".onnx", ".pb", ".textproto", ".onnxtxt", ".unknown"])
+def test_load_and_save(tmp_path: pathlib.Path, extension: str) -> None:
+    path = tmp_path / f"m{extension}"
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    del model.graph.node[1]
+    refeed.onnx.save(model, path)
+    again = refeed.onnx.load(path)
+    if extension != ".onnxtxt":
+        assert again == model
+    if extension != ".onnxtxt":
+        with path.open("rb") as file:
+            assert refeed.onnx.load(file) == model
+        assert onnx.load(path).SerializeToString() == model.SerializeToString()
+        onnx.save(official_model(), path)
+        assert refeed.onnx.load(path).SerializeToString() == official_model().SerializeToString()
+    assert [node.op_type for node in again.graph.node] == ["Add"]
+
+
+def test_load_and_save_refuse(tmp_path: pathlib.Path) -> None:
+    model = refeed.onnx.ModelProto(ir_version=3)
+    with pytest.raises(ValueError, match="json"):
+        refeed.onnx.save(model, tmp_path / "m.json")
+    with pytest.raises(ValueError, match="'foo'"):
+        refeed.onnx.save(model, tmp_path / "m.onnx", format="foo")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="bytes"):
+        refeed.onnx.load_from_string("text")
+    with pytest.raises(refeed.DecodeError):
+        refeed.onnx.load_from_string(b"\xff")
+    with pytest.raises(FileNotFoundError):
+        refeed.onnx.load(tmp_path / "none.onnx")
+    with pytest.raises(ValueError, match="open one"):
+        refeed.onnx.save(model, io.BytesIO(), save_as_external_data=True)
+    with pytest.raises(ValueError, match="relative"):
+        refeed.onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="/w.data")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("one_file", [True, False])
+@pytest.mark.parametrize("attributes", [True, False])
+def test_save_with_external_data(tmp_path: pathlib.Path, one_file: bool, attributes: bool) -> None:
+    path = tmp_path / "m.onnx"
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    constant = model.graph.node[1].attribute[0].t
+    constant.ClearField("int64_data")
+    constant.raw_data = np.array([1, -2]).tobytes()
+    before = model.SerializeToString()
+    refeed.onnx.save(
+        model,
+        path,
+        save_as_external_data=True,
+        all_tensors_to_one_file=one_file,
+        size_threshold=1,
+        convert_attribute=attributes,
+    )
+    assert model.SerializeToString() == before
+    expected = ["m.onnx", "m.onnx.data"] if one_file else ["m.onnx", *(["t"] if attributes else []), "w"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == expected
+    for package in (onnx, refeed.onnx):
+        again: Any = package.load(path)
+        assert again.graph.initializer[0].raw_data == model.graph.initializer[0].raw_data
+        assert again.graph.node[1].attribute[0].t.raw_data == constant.raw_data
+
+
+def test_a_message_over_2_gib_says_what_to_do(tmp_path: pathlib.Path) -> None:
+    # One mebibyte, shared by 2100 tensors: the message takes as much as they do together, memory takes it once.
+    content = bytes(1 << 20)
+    model = refeed.onnx.ModelProto(ir_version=10)
+    for index in range(2100):
+        tensor = model.graph.initializer.add(name=f"t{index}", data_type=2, raw_data=content)
+        tensor.dims.append(len(content))
+    assert model.ByteSize() > 2**31
+    with pytest.raises(refeed.EncodeError, match="external data"):
+        model.SerializeToString()
+    with pytest.raises(refeed.EncodeError, match="external data"):
+        model.SerializeToFile(tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+    model.SerializeToFile(tmp_path / "m.onnx", external_data_file=tmp_path / "m.data")
+    assert (tmp_path / "m.data").stat().st_size == len(content)
+    assert model.graph.initializer[2099].raw_data is content
+    again = refeed.onnx.load(tmp_path / "m.onnx")
+    assert len(again.graph.initializer) == 2100
+    assert again.graph.initializer[7].raw_data == content
+
+
+# -------------------------------------------------------------------------------------------------------------- threads
+
+
+def test_threads_edit_one_tree() -> None:
+    graph = refeed.onnx.GraphProto()
+    failures: list[BaseException] = []
+
+    def edit(name: str) -> None:
+        try:
+            for index in range(300):
+                node = graph.node.add(name=name, op_type="A")
+                node.input.append(str(index))
+                graph.SerializeToString()
+                [item.name for item in graph.node]
+                if index % 10 == 0:
+                    copy.deepcopy(graph)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=edit, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    for name in "abc":
+        assert [node.input[0] for node in graph.node if node.name == name] == [str(index) for index in range(300)]
