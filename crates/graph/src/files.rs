@@ -1,4 +1,4 @@
-//! Messages in files, with the elements of their tensors in the same file or beside it.
+//! Messages in files, with the elements of their tensors and encoded values in the same file or beside it.
 //!
 //! [`Model::load`](crate::Model::load) and [`Model::save`](crate::Model::save) are for models that are run. The
 //! functions here are for any message, as it is: nothing is validated, unknown fields are kept.
@@ -21,7 +21,7 @@ use refeed_values::{DType, Extent};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use thiserror::Error;
 
 /// Why a message cannot be read from a file or written to one.
@@ -245,37 +245,42 @@ fn checked(location: &str) -> Result<(), FileError> {
     }
 }
 
-/// Fields of a tensor that moving its elements touches.
+/// Fields of a tensor or an encoded value that moving its payload touches.
 struct Fields {
+    message: &'static MessageDescriptor,
     name: u16,
-    data_type: u16,
-    dims: u16,
     raw_data: u16,
     external_data: u16,
     data_location: u16,
+    /// Type and dimensions, which tell the size of a tensor's elements.
+    elements: Option<(u16, u16)>,
 }
+
+/// The messages whose payload may lie in another file.
+static STORED: LazyLock<[Fields; 2]> = LazyLock::new(|| {
+    [
+        &descriptors::TENSOR_PROTO,
+        &descriptors::ENCODED_VALUE_PROTO,
+    ]
+    .map(|message| {
+        // The names are those of the schema; a test would fail without one.
+        let slot = |name| message.field(name).map(|field| field.slot);
+        Fields {
+            message,
+            name: slot("name").unwrap_or(0),
+            raw_data: slot("raw_data").unwrap_or(0),
+            external_data: slot("external_data").unwrap_or(0),
+            data_location: slot("data_location").unwrap_or(0),
+            elements: slot("data_type").zip(slot("dims")),
+        }
+    })
+});
 
 impl Fields {
-    fn of_tensor() -> Fields {
-        // The names are those of the schema; a test would fail without one.
-        let slot = |name| {
-            descriptors::TENSOR_PROTO
-                .field(name)
-                .map_or(0, |field| field.slot)
-        };
-        Fields {
-            name: slot("name"),
-            data_type: slot("data_type"),
-            dims: slot("dims"),
-            raw_data: slot("raw_data"),
-            external_data: slot("external_data"),
-            data_location: slot("data_location"),
-        }
+    fn of(message: &FrozenMessage) -> Option<&'static Fields> {
+        let mut stored = STORED.iter();
+        stored.find(|fields| fields.message == message.descriptor())
     }
-}
-
-fn is_tensor(message: &FrozenMessage) -> bool {
-    message.descriptor() == &descriptors::TENSOR_PROTO
 }
 
 fn text(value: &Value) -> String {
@@ -289,7 +294,6 @@ fn text(value: &Value) -> String {
 struct MovedOut<'a> {
     folder: &'a Path,
     split: &'a Split,
-    fields: Fields,
     initializer: Option<&'static FieldDescriptor>,
     files: HashMap<String, DataFile>,
     unnamed: usize,
@@ -300,7 +304,6 @@ impl<'a> MovedOut<'a> {
         MovedOut {
             folder,
             split,
-            fields: Fields::of_tensor(),
             initializer: descriptors::GRAPH_PROTO.field("initializer"),
             files: HashMap::new(),
             unnamed: 0,
@@ -313,10 +316,11 @@ impl<'a> MovedOut<'a> {
         message: &Arc<FrozenMessage>,
     ) -> Result<Option<FrozenMessage>, FileError> {
         let initializer = field.map(std::ptr::from_ref) == self.initializer.map(std::ptr::from_ref);
-        if !is_tensor(message) || !(initializer || self.split.everywhere) {
+        let Some(fields) = Fields::of(message).filter(|_| initializer || self.split.everywhere)
+        else {
             return Ok(None);
-        }
-        let Value::Bytes(payload) = message.value(self.fields.raw_data) else {
+        };
+        let Value::Bytes(payload) = message.value(fields.raw_data) else {
             return Ok(None);
         };
         if payload.bytes().len() < self.split.threshold {
@@ -324,7 +328,7 @@ impl<'a> MovedOut<'a> {
         }
         let location = match &self.split.location {
             Some(location) => location.clone(),
-            None => self.location_for(&text(message.value(self.fields.name))),
+            None => self.location_for(&text(message.value(fields.name))),
         };
         let file = match self.files.entry(location) {
             Entry::Occupied(held) => held.into_mut(),
@@ -339,9 +343,9 @@ impl<'a> MovedOut<'a> {
         let entries: Result<Arc<[Arc<FrozenMessage>]>, NestingError> = entries.collect();
         let external = DataLocation::External as i64;
         Ok(Some(message.with_values([
-            (self.fields.raw_data, Value::Absent),
-            (self.fields.external_data, Value::Messages(entries?)),
-            (self.fields.data_location, Value::Int(external)),
+            (fields.raw_data, Value::Absent),
+            (fields.external_data, Value::Messages(entries?)),
+            (fields.data_location, Value::Int(external)),
         ])?))
     }
 
@@ -382,13 +386,14 @@ pub fn bring_in(
     external: &ExternalData,
     only: Option<&str>,
 ) -> Result<Arc<FrozenMessage>, FileError> {
-    let fields = Fields::of_tensor();
     let moved = Value::Int(DataLocation::External as i64);
     message.rewrite(|_, message| {
-        if !is_tensor(message) || *message.value(fields.data_location) != moved {
+        let fields = Fields::of(message);
+        let Some(fields) = fields.filter(|fields| *message.value(fields.data_location) == moved)
+        else {
             return Ok(None);
-        }
-        let bytes = elements(message, &fields, external, only)?;
+        };
+        let bytes = payload(message, fields, external, only)?;
         Ok(Some(message.with_values([
             (fields.raw_data, Value::bytes(Payload::new(bytes))),
             (fields.external_data, Value::Absent),
@@ -400,42 +405,40 @@ pub fn bring_in(
     })
 }
 
-fn elements(
-    tensor: &FrozenMessage,
+/// The payload of a tensor or an encoded value in another file.
+fn payload(
+    message: &FrozenMessage,
     fields: &Fields,
     external: &ExternalData,
     only: Option<&str>,
 ) -> Result<Bytes, FileError> {
-    let name = text(tensor.value(fields.name));
-    let number = match tensor.value(fields.data_type) {
-        Value::Int(number) => *number,
-        _ => 0,
-    };
-    let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
-    let Some(dtype) = dtype else {
-        return Err(FileError::DataType {
-            tensor: name,
-            number,
-        });
-    };
-    let dims: &[i64] = match tensor.value(fields.dims) {
-        Value::Ints(dims) => dims,
-        _ => &[],
-    };
-    let (extent, _) = Extent::from_dims(dtype, dims).map_err(|source| LoadError::Dims {
-        tensor: name.clone(),
-        source,
-    })?;
-    let entries = tensor.value(fields.external_data).messages().iter();
+    let name = text(message.value(fields.name));
+    let entries = message.value(fields.external_data).messages().iter();
     let entries: Vec<StringStringEntryProto> = entries
         .map(|entry| StringStringEntryProto {
             key: Some(text(entry.value(0))),
             value: Some(text(entry.value(1))),
         })
         .collect();
+    let given = |key: &str| {
+        let entry = entries.iter().find(|entry| entry.key() == key);
+        entry.map_or("", StringStringEntryProto::value)
+    };
+    let size = match fields.elements {
+        Some((data_type, dims)) => {
+            elements_size(&name, message.value(data_type), message.value(dims))?
+        }
+        // What the records of an encoding take is for validation to say; the reference has to.
+        None => given("length")
+            .parse()
+            .map_err(|_| LoadError::ExternalNumber {
+                tensor: name.clone(),
+                key: "length",
+                value: given("length").to_string(),
+            })?,
+    };
     if let Some(expected) = only {
-        let got = entries.iter().find(|entry| entry.key() == "location");
-        let got = got.map_or("", StringStringEntryProto::value);
+        let got = given("location");
         if location_parts(got) != location_parts(expected) {
             return Err(FileError::OtherFile {
                 tensor: name,
@@ -444,8 +447,32 @@ fn elements(
             });
         }
     }
-    let bytes = external.bytes(&name, &entries, extent.bytes() as u64)?;
+    let bytes = external.bytes(&name, &entries, size)?;
     Ok(bytes)
+}
+
+/// Bytes of a tensor's elements.
+fn elements_size(name: &str, data_type: &Value, dims: &Value) -> Result<u64, FileError> {
+    let number = match data_type {
+        Value::Int(number) => *number,
+        _ => 0,
+    };
+    let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
+    let Some(dtype) = dtype else {
+        return Err(FileError::DataType {
+            tensor: name.to_string(),
+            number,
+        });
+    };
+    let dims: &[i64] = match dims {
+        Value::Ints(dims) => dims,
+        _ => &[],
+    };
+    let (extent, _) = Extent::from_dims(dtype, dims).map_err(|source| LoadError::Dims {
+        tensor: name.to_string(),
+        source,
+    })?;
+    Ok(extent.bytes() as u64)
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
 use super::*;
-use refeed_proto::{GraphProto, Message, ModelProto, TensorProto};
+use refeed_proto::encoded_value_proto::Layout;
+use refeed_proto::paged_cache_block_proto::{KeyPayload, ValuePayload};
+use refeed_proto::{
+    Convert, EncodedValueProto, GraphProto, Message, ModelProto, PagedCacheBlockProto,
+    PagedCacheProto, TensorProto,
+};
 
 /// A model with three float tensors of 2, 500 and 500 elements; the last two hold the same numbers.
 fn model() -> Arc<FrozenMessage> {
@@ -120,6 +125,67 @@ fn payloads_move_to_a_data_file_and_come_back_as_slices_of_it() {
     }
     let error = bring_in(&split, &external, Some("other.data")).unwrap_err();
     assert!(matches!(error, FileError::OtherFile { .. }), "{error}");
+}
+
+#[test]
+fn encoded_values_move_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.onnx");
+    let records = |bytes: &'static [u8]| EncodedValueProto {
+        name: Some("records".into()),
+        raw_data: Some(Bytes::from_static(bytes)),
+        layout: Some(Layout::StructType(Default::default())),
+        ..Default::default()
+    };
+    let block = PagedCacheBlockProto {
+        key_payload: Some(KeyPayload::EncodedKey(records(&[7; 70]))),
+        value_payload: Some(ValuePayload::EncodedValue(records(b"few"))),
+        ..Default::default()
+    };
+    let graph = GraphProto {
+        encoded_initializer: vec![records(&[9; 90]), records(b"")],
+        paged_cache_initializer: vec![PagedCacheProto {
+            blocks: vec![block],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let model = ModelProto {
+        graph: Some(graph),
+        ..Default::default()
+    };
+    let model = decode(Bytes::from(model.encode_to_vec()));
+    write(&path, &model, Some(&Split::new("m.data", 10))).unwrap();
+    let data = std::fs::read(folder.path().join("m.data")).unwrap();
+    assert_eq!((data.len(), data[0], data[128]), (128 + 70, 9, 7));
+    let split = read_back(&path);
+    let proto = ModelProto::from_message(&split).unwrap();
+    let graph = proto.graph.as_ref().unwrap();
+    assert!(graph.encoded_initializer[0].raw_data.is_none());
+    assert_eq!(
+        graph.encoded_initializer[1].raw_data.as_deref(),
+        Some(&b""[..])
+    );
+    let external = ExternalData::in_folder(folder.path(), &LoadOptions::default()).unwrap();
+    let whole = bring_in(&split, &external, Some("m.data")).unwrap();
+    let whole = ModelProto::from_message(&whole).unwrap().graph.unwrap();
+    assert_eq!(
+        whole.encoded_initializer[0].raw_data.as_deref(),
+        Some(&[9; 90][..])
+    );
+    let block = &whole.paged_cache_initializer[0].blocks[0];
+    let Some(KeyPayload::EncodedKey(key)) = &block.key_payload else {
+        panic!("an encoded key")
+    };
+    assert_eq!(key.raw_data.as_deref(), Some(&[7; 70][..]));
+    assert!(key.external_data.is_empty());
+
+    // The reference alone tells the size.
+    let mut broken = proto;
+    let graph = broken.graph.as_mut().unwrap();
+    graph.encoded_initializer[0].external_data.pop();
+    let error = bring_in(&Arc::new(broken.to_message().unwrap()), &external, None).unwrap_err();
+    assert!(error.to_string().contains("length"), "{error}");
 }
 
 #[test]
