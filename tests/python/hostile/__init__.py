@@ -1,0 +1,1 @@
+"""Files that were made to do harm, and a process that opens them."""
