@@ -10,8 +10,8 @@ export RUSTDOCFLAGS = -D warnings
 # One profile and one target folder serve the Rust tests and the wheels that the Python tests install.
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
-.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan codegen bench \
-	bench-python clean
+.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants codegen \
+	bench bench-python clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ tsan: ## Appending and reading forks under ThreadSanitizer
 asan: ## The tests of the memory crate under AddressSanitizer
 	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
 	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked -p refeed-values --lib --tests --target $(TARGET)
+
+message-machine: ## 100,000 random edits beside official messages (after test-python)
+	REFEED_MESSAGE_STEPS=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_message_machine.py
+
+mutants: ## 20,000 mutated models, each opened in every way (after test-python)
+	REFEED_MUTANTS=20000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_hostile_files.py
 
 codegen: ## Generate the wire structs from proto/ again
 	cargo run --quiet --locked -p refeed-xtask -- codegen
