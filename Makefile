@@ -94,6 +94,7 @@ bench-python: $(VENV)/ready ## Calls, loading and decoding beside onnxruntime, o
 	$(BIN)/python benches/python/bench_call_overhead.py
 	$(BIN)/python benches/python/bench_load.py
 	$(BIN)/python benches/python/bench_decode.py
+	$(BIN)/python benches/python/bench_messages.py
 
 clean: ## Remove what builds and tests made
 	rm -rf target $(VENV) .venv

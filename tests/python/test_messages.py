@@ -451,7 +451,7 @@ def lists_of_messages_refuse(o: Any) -> Any:
         outcome(lambda _: nodes.append({"op_type": "B"}), o),
         outcome(lambda o: nodes.extend([o.NodeProto(), 3]), o),
         outcome(lambda o: nodes.__setitem__(0, o.NodeProto()), o),
-        outcome(lambda _: nodes[1], o),
+        outcome(lambda _: nodes[7], o),
         outcome(lambda _: nodes.add(foo=1), o),
         nodes[0],
     ]
@@ -501,6 +501,12 @@ def unknown_fields_are_kept(o: Any) -> Any:
     seen.append(graph)
     node.DiscardUnknownFields()
     return [*seen, node]
+
+
+@case
+def text_that_is_not_utf8_is_read_as_bytes(o: Any) -> Any:
+    node = o.NodeProto.FromString(b"\x0a\x01\xff\x22\x02\xc3\xa9\x1a\x01\xff")
+    return node.input[0], list(node.input), node.op_type, node.name, str(node), node
 
 
 @case
@@ -1006,7 +1012,7 @@ def test_load_and_save_refuse(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="json"):
         refeed.onnx.save(model, tmp_path / "m.json")
     with pytest.raises(ValueError, match="'foo'"):
-        refeed.onnx.save(model, tmp_path / "m.onnx", format="foo")  # type: ignore[arg-type]
+        refeed.onnx.save(model, tmp_path / "m.onnx", format="foo")
     with pytest.raises(TypeError, match="bytes"):
         refeed.onnx.load_from_string("text")
     with pytest.raises(refeed.DecodeError):
@@ -1065,6 +1071,21 @@ def test_a_message_over_2_gib_says_what_to_do(tmp_path: pathlib.Path) -> None:
     again = refeed.onnx.load(tmp_path / "m.onnx")
     assert len(again.graph.initializer) == 2100
     assert again.graph.initializer[7].raw_data == content
+
+
+def test_a_file_over_2_gib_is_read(tmp_path: pathlib.Path) -> None:
+    # A tensor of name "w" and more raw_data than a message may be written with; the file has a hole where the data is.
+    size = 2**31 + 4096
+    length = bytes([0x80, 0xA0, 0x80, 0x80, 0x08])
+    path = tmp_path / "large.pb"
+    path.write_bytes(b"\x42\x01w\x4a" + length)
+    os.truncate(path, 9 + size)
+    tensor = refeed.onnx.TensorProto()
+    tensor.ParseFromFile(path)
+    assert (tensor.name, tensor.raw_data_view().nbytes) == ("w", size)
+    assert tensor.ByteSize() == 9 + size
+    with pytest.raises(refeed.EncodeError, match="external data"):
+        tensor.SerializeToString()
 
 
 # -------------------------------------------------------------------------------------------------------------- threads

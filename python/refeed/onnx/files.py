@@ -6,7 +6,7 @@ external data leaves the model in memory as it is.
 
 import os
 import pathlib
-from typing import IO, Any, Literal, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from refeed._native import _onnx
 from refeed.onnx import parser, printer
@@ -24,12 +24,11 @@ __all__ = [
     "save_tensor",
 ]
 
-Format: TypeAlias = Literal["protobuf", "textproto", "onnxtxt"]
 _File: TypeAlias = IO[bytes] | str | os.PathLike[str]
 _M = TypeVar("_M", bound=Message)
 
-_FORMATS: tuple[Format, ...] = ("protobuf", "textproto", "onnxtxt")
-_EXTENSIONS: dict[str, Format] = {
+_FORMATS = ("protobuf", "textproto", "onnxtxt")
+_EXTENSIONS = {
     ".onnx": "protobuf",
     ".pb": "protobuf",
     ".txtpb": "textproto",
@@ -38,8 +37,10 @@ _EXTENSIONS: dict[str, Format] = {
     ".pbtxt": "textproto",
     ".onnxtxt": "onnxtxt",
     ".onnxtext": "onnxtxt",
+    # Known by name, so that nothing else is written under it.
+    ".json": "json",
+    ".onnxjson": "json",
 }
-_UNKNOWN_EXTENSIONS = {".json": "json", ".onnxjson": "json"}
 
 
 def _path(file: _File) -> pathlib.Path | None:
@@ -50,17 +51,16 @@ def _path(file: _File) -> pathlib.Path | None:
     return pathlib.Path(os.path.abspath(name)) if isinstance(name, str) else None
 
 
-def _format(given: str | None, path: pathlib.Path | None) -> Format:
+def _format(given: str | None, path: pathlib.Path | None) -> str:
     if given is None:
         extension = "" if path is None else path.suffix
-        given = _EXTENSIONS.get(extension, _UNKNOWN_EXTENSIONS.get(extension, "protobuf"))
-    for known in _FORMATS:
-        if given == known:
-            return known
+        given = _EXTENSIONS.get(extension, "protobuf")
+    if given in _FORMATS:
+        return given
     raise ValueError(f"Unsupported format: expected one of {', '.join(_FORMATS)}, got {given!r}")
 
 
-def _decode(content: bytes | str, form: Format, message: _M) -> _M:
+def _decode(content: bytes | str, form: str, message: _M) -> _M:
     if form == "protobuf":
         if not isinstance(content, bytes):
             raise TypeError(f"expected bytes in the format 'protobuf', got {type(content).__name__}")
@@ -86,7 +86,7 @@ def _decode(content: bytes | str, form: Format, message: _M) -> _M:
     raise ValueError(f"expected a message with a text form, got a {type(message).__name__}")
 
 
-def _encode(message: Message, form: Format) -> bytes:
+def _encode(message: Message, form: str) -> bytes:
     if form == "protobuf":
         return message.SerializeToString()
     text: str = str(message) if form == "textproto" else printer.to_text(message)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def _save(message: Message, file: _File, form: str | None) -> None:
 
 def load_model(
     f: _File,
-    format: Format | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
     load_external_data: bool = True,
 ) -> ModelProto:
     """Load a model.
@@ -152,7 +152,7 @@ def load_model(
 
 def load_tensor(
     f: _File,
-    format: Format | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
 ) -> TensorProto:
     """Load a tensor; see `load_model`."""
     return _load(f, format, TensorProto())
@@ -160,7 +160,7 @@ def load_tensor(
 
 def load_model_from_string(
     s: bytes | str,
-    format: Format = "protobuf",  # noqa: A002
+    format: str = "protobuf",  # noqa: A002
 ) -> ModelProto:
     """Read a model from bytes, or from text in the formats that are text."""
     return _decode(s, _format(format, None), ModelProto())
@@ -168,7 +168,7 @@ def load_model_from_string(
 
 def load_tensor_from_string(
     s: bytes | str,
-    format: Format = "protobuf",  # noqa: A002
+    format: str = "protobuf",  # noqa: A002
 ) -> TensorProto:
     """Read a tensor from bytes, or from text in the formats that are text."""
     return _decode(s, _format(format, None), TensorProto())
@@ -177,7 +177,7 @@ def load_tensor_from_string(
 def save_model(
     proto: ModelProto | bytes,
     f: _File,
-    format: Format | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
     *,
     save_as_external_data: bool = False,
     all_tensors_to_one_file: bool = True,
@@ -234,7 +234,7 @@ def save_model(
 def save_tensor(
     proto: TensorProto,
     f: _File,
-    format: Format | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
 ) -> None:
     """Save a tensor; see `save_model`."""
     _save(proto, f, format)

@@ -294,7 +294,7 @@ impl Repeated {
         Err(PyErr::from_value(class.call1((text,))?))
     }
 
-    #[pyo3(signature = (index = -1))]
+    #[pyo3(signature = (index = -1), text_signature = "($self, index=-1)")]
     fn pop<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
         let Some(index) = position(index, self.len()) else {
             return Err(out_of_range());

@@ -38,10 +38,11 @@ pub(crate) fn to_value(
     })
 }
 
-/// A value of a field as a Python object; the default when it is absent.
+/// A value of a field as a Python object; the default when it is absent. Text that came from the wire and is not UTF-8 is
+/// `bytes`, as in protobuf.
 ///
 /// # Errors
-/// `UnicodeDecodeError` when text came from the wire and is not UTF-8.
+/// `TypeError` when the value is a message or a list.
 pub(crate) fn to_python<'py>(
     py: Python<'py>,
     field: &'static FieldDescriptor,
@@ -57,10 +58,7 @@ pub(crate) fn to_python<'py>(
         Value::Double(x) => PyFloat::new(py, *x).into_any(),
         Value::Text(text) => match text.as_str() {
             Ok(text) => PyString::new(py, text).into_any(),
-            Err(error) => {
-                let error = PyUnicodeDecodeError::new_utf8(py, text.as_bytes(), error)?;
-                return Err(PyErr::from_value(error.into_any()));
-            }
+            Err(_) => PyBytes::new(py, text.as_bytes()).into_any(),
         },
         Value::Bytes(payload) => payload_object(py, payload).into_any(),
         Value::Absent => match Value::default_of(field.kind) {
