@@ -95,7 +95,7 @@ def test_arguments_of_nodes() -> None:
     k = builder.make_initializer(np.array([2], np.int64), "k")
     assert builder.make_node("TopK", [x, k], axis=-1) == ["TopK", "TopK_1"]
     assert builder.make_node("Split", [x], 2, attributes={"axis": 0, "num_outputs": 2}) == ["Split", "Split_1"]
-    assert builder.make_node("Clip", [x, None, builder.make_constant(np.float32(6)[...])], [""]) == ["Clip"]
+    assert builder.make_node("Clip", [x, None, builder.make_constant(np.array(6, np.float32))], [""]) == ["Clip"]
     assert builder.make_node("Dropout", [x], ["kept", None]) == ["kept", ""]
     attribute = helper.make_attribute("alpha", 0.5)
     assert builder.make_node("LeakyRelu", [x], "leaky", name="named", attributes=[attribute]) == ["leaky"]
@@ -114,7 +114,7 @@ def test_arguments_of_nodes() -> None:
         builder.make_node("Neg", ["nowhere"])
     with pytest.raises(refeed.ModelError, match="taken by node 4"):
         builder.make_node("Neg", [x], "kept")
-    with pytest.raises(TypeError, match="expected AttributeProto, got"):
+    with pytest.raises(TypeError, match=r"expected an onnx\.AttributeProto, got"):
         builder.make_node("Neg", [x], attributes=[TensorProto()])  # type: ignore[list-item]
 
 
@@ -133,7 +133,7 @@ def test_declarations() -> None:
         builder.make_input("shaped", None, [3])
     with pytest.raises(TypeError, match="states its shape"):
         builder.make_input("shaped", helper.make_tensor_type_proto(FLOAT, None), [3])
-    with pytest.raises(TypeError, match="expected ValueInfoProto, got"):
+    with pytest.raises(TypeError, match=r"expected an onnx\.ValueInfoProto, got"):
         builder.make_input(TensorProto())  # type: ignore[arg-type]
     assert builder.remove_output("whole").name == "whole"
     assert builder.remove_input("open").name == "open"
@@ -262,18 +262,18 @@ def test_sources(tmp_path: pathlib.Path) -> None:
     plain = bound()
     plain.remove_persistent_binding("past")
     expected = plain.to_onnx()
-    assert GraphBuilder(official(expected)).to_onnx() == expected  # type: ignore[arg-type]
+    assert GraphBuilder(official(expected)).to_onnx() == expected
     with pytest.raises(TypeError, match="expected a path, bytes"):
         GraphBuilder(3)  # type: ignore[arg-type]
 
 
 def test_official_messages_are_taken() -> None:
     builder = GraphBuilder("official")
-    builder.make_input(onnx.helper.make_tensor_value_info("x", FLOAT, [2]))  # type: ignore[arg-type]
-    builder.make_initializer(onnx.numpy_helper.from_array(np.ones(2, np.float32), "w"))  # type: ignore[arg-type]
+    builder.make_input(onnx.helper.make_tensor_value_info("x", FLOAT, [2]))
+    builder.make_initializer(onnx.numpy_helper.from_array(np.ones(2, np.float32), "w"))
     builder.make_node("Add", ["x", "w"], "y")
     builder.make_output("y")
-    assert builder.load().run({"x": np.ones(2, np.float32)})["y"].shape == [2]
+    assert builder.load().run({"x": np.ones(2, np.float32)})["y"].shape == (2,)
 
 
 def test_node_models_go_through_unchanged() -> None:
@@ -337,7 +337,7 @@ def feeds_of(path: pathlib.Path) -> dict[str, Any]:
         "tensor(bool)": np.bool_,
     }
     random = np.random.default_rng(5)
-    feeds = {}
+    feeds: dict[str, Any] = {}
     for value in session.get_inputs():
         shape = [dim if isinstance(dim, int) else 2 for dim in value.shape]
         feeds[value.name] = random.integers(0, 2, shape).astype(kinds.get(value.type, np.float32))
@@ -348,7 +348,8 @@ def run(model: bytes, feeds: dict[str, Any]) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model, options).run(None, feeds)
+    results: list[Any] = onnxruntime.InferenceSession(model, options).run(None, feeds)
+    return results
 
 
 def test_passes_keep_the_results_of_exported_models(cases: pathlib.Path) -> None:
@@ -371,6 +372,12 @@ def test_passes_keep_the_results_of_exported_models(cases: pathlib.Path) -> None
     assert compared >= 5
 
 
+def made_values(model: onnx.ModelProto) -> list[str]:
+    """Return the values of a declared type that nodes make: the onnx package's cuts leave out initializers."""
+    made = {name for each in model.graph.node for name in each.output}
+    return [value.name for value in model.graph.value_info if value.name in made]
+
+
 def test_cuts_have_the_nodes_of_the_onnx_package(cases: pathlib.Path) -> None:
     compared = 0
     for path in sorted(cases.glob("*/model.onnx")):
@@ -379,7 +386,7 @@ def test_cuts_have_the_nodes_of_the_onnx_package(cases: pathlib.Path) -> None:
             continue
         typed = onnx.shape_inference.infer_shapes(model)
         builder = GraphBuilder(typed.SerializeToString())
-        inner = [value.name for value in typed.graph.value_info]
+        inner = made_values(typed)
         inputs = [value.name for value in model.graph.input]
         for name in inner[:: max(1, len(inner) // 3)]:
             theirs = onnx.utils.Extractor(typed).extract_model(inputs, [name])
@@ -444,7 +451,7 @@ def test_a_refused_edit_changes_nothing() -> None:
         (lambda: builder.rename_value("past", "delta"), "taken by another value"),
         (lambda: builder.extract(["delta"], ["present"]), "need values that are no inputs of the cut: `past`"),
         (lambda: builder.extract(["past", "delta"], ["delta"]), "would lose its output"),
-        (lambda: builder.remove_input("past"), "node 0 \\(Add\\) input 0 reads it"),
+        (lambda: builder.remove_input("past"), "\\(Add\\).*input.*reads it"),
         (lambda: builder.merge(GraphBuilder("other"), [("past", "x")]), "has no input `x`"),
         (lambda: builder.set_opset_version("", 0), "expected 1 or more, got 0"),
         (lambda: builder.set_ir_version(99), "expected 1 to 14, got 99"),

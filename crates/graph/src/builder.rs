@@ -36,6 +36,7 @@ mod duplicates;
 mod error;
 mod export;
 mod extract;
+mod files;
 mod identity;
 mod merge;
 mod names;

@@ -7,7 +7,7 @@ keeps the other fields, or refuses by name what cannot be kept.
 from collections.abc import Iterable, Iterator
 
 from refeed.errors import ModelError
-from refeed.onnx import GraphProto, ModelProto, NodeProto
+from refeed.onnx import GraphProto, ModelProto, NodeProto, StringStringEntryProto, StructTypeProto
 
 PUBLISH_PREFIX = "refeed.publish:"
 POLICY_PREFIX = "refeed."
@@ -138,7 +138,7 @@ def bindings_within(graph: GraphProto, result: GraphProto, action: str) -> None:
         )
 
 
-def policies_of(message: GraphProto | ModelProto) -> list:
+def policies_of(message: GraphProto | ModelProto) -> list[StringStringEntryProto]:
     """Return the entries of a message's metadata that govern bindings."""
     return [entry for entry in message.metadata_props if entry.key.startswith(POLICY_PREFIX)]
 
@@ -151,7 +151,7 @@ def merge_struct_types(result: ModelProto, *models: ModelProto) -> None:
     ModelError
         When two of them declare one identity differently.
     """
-    held = {}
+    held: dict[int, StructTypeProto] = {}
     for model in models:
         for declared in model.struct_types:
             first = held.setdefault(declared.type_id, declared)

@@ -128,7 +128,7 @@ class Extractor:
             if count:
                 raise ModelError(f"{what}: expected none, got {count}; GraphBuilder.extract carries them")
         nodes = self._needed(input_names, output_names)
-        named = {name for node in nodes for name in (*reads(node), *node.output)}
+        named = {name for node in nodes for name in (*reads(node), *node.output)} | set(output_names)
         graph = helper.make_graph(
             nodes,
             "Extracted from {" + self.graph.name + "}",

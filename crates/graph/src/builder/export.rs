@@ -2,6 +2,7 @@
 
 use super::GraphBuilder;
 use super::error::{BuildError, Loss};
+use super::files;
 use super::walk::nested_in;
 use crate::error::ModelError;
 use crate::model::Model;
@@ -59,12 +60,15 @@ impl GraphBuilder {
         Ok(model)
     }
 
-    /// The model as a message. See [`GraphBuilder::to_model`].
+    /// The model as a message of its own: tensors in files become payloads that share the mapped files. See
+    /// [`GraphBuilder::to_model`].
     ///
     /// # Errors
-    /// As [`GraphBuilder::to_model`].
+    /// As [`GraphBuilder::to_model`], and when a file cannot be read.
     pub fn to_onnx(&self) -> Result<ModelProto, BuildError> {
-        Ok(self.to_model()?.proto().clone())
+        let mut model = self.to_model()?.proto().clone();
+        files::take_in(&mut model, &self.external)?;
+        Ok(model)
     }
 
     /// The model without extensions, for programs that read standard ONNX only.

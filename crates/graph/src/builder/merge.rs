@@ -2,14 +2,14 @@
 
 use super::GraphBuilder;
 use super::error::BuildError;
+use super::files;
 use super::names;
 use super::rename::Renaming;
 use super::walk::{each_graph, graphs_of_mut, nested_in, visit_names, visit_policies};
 use crate::bindings::check_compatible;
 use crate::error::ModelError;
-use crate::load::tensor_bytes;
 use crate::struct_types::StructTypes;
-use crate::{place, save, uses};
+use crate::{place, uses};
 use refeed_proto::{
     FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, ValueInfoProto,
 };
@@ -41,7 +41,11 @@ impl GraphBuilder {
             return Err(BuildError::CannotMerge { what });
         }
         if !Arc::ptr_eq(&self.external, &other.external) {
-            other.take_in_files()?;
+            if let Some(name) = files::external_encoded(other.graph()) {
+                let what = format!("encoded value `{name}` in another file");
+                return Err(BuildError::CannotMerge { what });
+            }
+            files::take_in(&mut other.model, &other.external)?;
         }
         if !prefix.is_empty() {
             add_prefix(&mut other.model, prefix);
@@ -59,34 +63,6 @@ impl GraphBuilder {
         self.append(other, &joined, agreed);
         self.names.read(&self.model);
         Ok(())
-    }
-
-    /// Turns tensors in files into payloads, which share the files' mappings.
-    fn take_in_files(&mut self) -> Result<(), BuildError> {
-        let graph = self.graph();
-        let nested = nested_in(&graph.node);
-        let graphs = std::iter::once(graph).chain(nested);
-        let mut encoded = graphs.flat_map(|graph| &graph.encoded_initializer);
-        if let Some(value) = encoded.find(|value| save::is_external(value)) {
-            return Err(BuildError::CannotMerge {
-                what: format!("encoded value `{}` in another file", value.name()),
-            });
-        }
-        let external = Arc::clone(&self.external);
-        let mut result = Ok(());
-        save::visit_tensors(&mut self.model, &mut |tensor| {
-            if result.is_ok() && tensor.is_external() {
-                match tensor_bytes(tensor, &external) {
-                    Ok(bytes) => {
-                        tensor.raw_data = Some(bytes);
-                        tensor.data_location = None;
-                        tensor.external_data.clear();
-                    }
-                    Err(error) => result = Err(error),
-                }
-            }
-        });
-        Ok(result?)
     }
 
     /// Holds every pair to what is there: a value, an input that is neither bound nor mapped twice, types that fit.

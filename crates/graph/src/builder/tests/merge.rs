@@ -274,6 +274,9 @@ fn tensors_in_files_become_payloads() {
     assert!(!tensor.is_external() && tensor.external_data.is_empty());
     let expected = Bytes::from([1.5f32, 2.5, 3.5].map(f32::to_le_bytes).concat());
     assert_eq!(tensor.raw_data.as_ref(), Some(&expected));
+    // So do those of a model that is exported as a message.
+    let exported = other.to_onnx().unwrap().graph.unwrap();
+    assert_eq!(exported.initializer[0].raw_data.as_ref(), Some(&expected));
     // One model's own files stay where they are.
     let mut merged = other.clone();
     merged.merge(other, &[("y", "x")], "p_").unwrap();
