@@ -248,6 +248,26 @@ def test_struct_types_and_functions() -> None:
     assert builder.encoded_initializers() == []
 
 
+def test_payloads_are_shared() -> None:
+    weight = np.arange(64, dtype=np.float32)
+    raw = weight.tobytes()
+    address = np.frombuffer(raw, np.float32).ctypes.data
+    builder = GraphBuilder("shared")
+    builder.make_input("x", FLOAT, [64])
+    builder.make_initializer(TensorProto(name="w", data_type=FLOAT, dims=[64], raw_data=raw))
+    builder.make_node("Add", ["x", "w"], "sum")
+    builder.make_node("Identity", ["sum"], "y")
+    builder.make_output("y")
+    builder.rename_value("w", "weight")
+    passes(builder)
+    merged = GraphBuilder(builder.to_onnx())
+    merged.merge(builder, [("y", "x")], prefix="second/")
+    for tensor in merged.extract(["x"], ["second/y"]).to_onnx().graph.initializer:
+        array = numpy_helper.to_array(tensor, copy=False)
+        np.testing.assert_array_equal(array, weight)
+        assert array.ctypes.data == address
+
+
 # What a builder starts from.
 
 
