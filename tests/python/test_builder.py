@@ -266,6 +266,11 @@ def test_payloads_are_shared() -> None:
         array = numpy_helper.to_array(tensor, copy=False)
         np.testing.assert_array_equal(array, weight)
         assert array.ctypes.data == address
+    for copy in (False, True):
+        builder = GraphBuilder("adopted")
+        builder.make_output(builder.make_initializer(weight, "w", copy=copy))
+        array = numpy_helper.to_array(builder.to_onnx().graph.initializer[0], copy=False)
+        assert (array.ctypes.data == weight.ctypes.data) == (not copy)
 
 
 # What a builder starts from.

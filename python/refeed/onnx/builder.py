@@ -237,7 +237,7 @@ class GraphBuilder:
         made.extend(helper.make_attribute(key, value) for key, value in sorted(pairs.items()) if value is not None)
         return self._native.make_node(op_type, [each or "" for each in inputs], names, domain, name, made)
 
-    def make_initializer(self, value: TensorProto | np.ndarray[Any, Any], name: str = "") -> str:
+    def make_initializer(self, value: TensorProto | np.ndarray[Any, Any], name: str = "", *, copy: bool = True) -> str:
         """Add an initializer.
 
         Parameters
@@ -246,6 +246,9 @@ class GraphBuilder:
             One with the name of a graph input is that input's default.
         name : str
             The name of an array. A new one when empty.
+        copy : bool
+            Copy an array (the default), or share its memory, which must not be changed from then on. The payload of a
+            TensorProto is always shared.
 
         Returns
         -------
@@ -257,7 +260,7 @@ class GraphBuilder:
         ModelError
             When the name is that of another value or initializer.
         """
-        return self._native.make_initializer(_tensor(value, name))
+        return self._native.make_initializer(_tensor(value, name, copy=copy))
 
     def make_sparse_initializer(self, value: SparseTensorProto) -> str:
         """Add a sparse initializer and return its name, which is that of its values. See `make_initializer`."""
@@ -525,9 +528,9 @@ def _info(name: str | ValueInfoProto, elem_type: int | TypeProto | None, shape: 
     return helper.make_value_info(name, elem_type)
 
 
-def _tensor(value: TensorProto | np.ndarray[Any, Any], name: str) -> TensorProto:
+def _tensor(value: TensorProto | np.ndarray[Any, Any], name: str, *, copy: bool = True) -> TensorProto:
     if isinstance(value, np.ndarray):
-        return numpy_helper.from_array(value, name)
+        return numpy_helper.from_array(value, name, copy=copy)
     if name:
         raise TypeError("a TensorProto states its name itself: expected no name")
     return value
