@@ -266,6 +266,7 @@ def test_payloads_are_shared() -> None:
         array = numpy_helper.to_array(tensor, copy=False)
         np.testing.assert_array_equal(array, weight)
         assert array.ctypes.data == address
+    weight.flags.writeable = False
     for copy in (False, True):
         builder = GraphBuilder("adopted")
         builder.make_output(builder.make_initializer(weight, "w", copy=copy))

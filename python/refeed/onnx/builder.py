@@ -247,8 +247,8 @@ class GraphBuilder:
         name : str
             The name of an array. A new one when empty.
         copy : bool
-            Copy an array (the default), or share its memory, which must not be changed from then on. The payload of a
-            TensorProto is always shared.
+            Copy an array (the default), or share the memory of one that is read-only. The payload of a TensorProto is
+            always shared.
 
         Returns
         -------
