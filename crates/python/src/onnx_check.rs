@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
 use refeed_graph::load::{ExternalData, decode_model, read_model_file};
+use refeed_graph::shape_inference::{InferenceOptions, ShapeInferenceError, infer_shapes};
 use refeed_graph::validate::{Checker, PartVerifier, Rules, check_model as check};
 use refeed_graph::{LoadError, LoadOptions, Model, ModelError};
 use refeed_proto::{Convert, ModelProto};
@@ -21,6 +22,8 @@ enum Fault {
     /// The checker raises exceptions of its own.
     Checker(ModelError),
     Verifier(ModelError),
+    /// Types that contradict each other.
+    Types(ShapeInferenceError),
 }
 
 impl IntoPyErr for Fault {
@@ -38,6 +41,7 @@ impl IntoPyErr for Fault {
                 }),
             ) => error.into_py(py),
             Fault::Checker(error) => Class::Validation.error(py, error),
+            Fault::Types(error) => Class::Validation.error(py, error),
         }
     }
 }
@@ -78,26 +82,34 @@ impl Source {
         )))
     }
 
-    fn check(self, rules: Rules) -> Result<(), ModelError> {
+    fn check(self, rules: Rules, full_check: bool) -> Result<(), Fault> {
+        let told = told(rules);
         let options = LoadOptions::default();
         // What comes without a folder has no tensors in other files for the checker; the verifier believes them.
         let nowhere = ExternalData::none();
         let nowhere = matches!(rules, Rules::Checker(_)).then_some(&nowhere);
-        match self {
+        let loaded;
+        let (model, external) = match &self {
             Source::Path(path) => {
-                let loaded = read_model_file(&path, &options)?;
-                check(&loaded.model, Some(&loaded.external), rules)?;
+                loaded = read_model_file(path, &options).map_err(|error| told(error.into()))?;
+                (&loaded.model, Some(&loaded.external))
             }
             Source::Wire(wire) => {
-                let loaded = decode_model(wire, &options)?;
-                check(&loaded.model, nowhere, rules)?;
+                loaded =
+                    decode_model(wire.clone(), &options).map_err(|error| told(error.into()))?;
+                (&loaded.model, nowhere)
             }
-            Source::Message(model) => {
-                check(&model, nowhere, rules)?;
-            }
-            Source::Model(model) => {
-                check(model.proto(), Some(model.external()), rules)?;
-            }
+            Source::Message(model) => (model, nowhere),
+            Source::Model(model) => (model.proto(), Some(model.external())),
+        };
+        check(model, external, rules).map_err(told)?;
+        if full_check {
+            let options = InferenceOptions {
+                check_type: true,
+                strict_mode: true,
+                data_prop: false,
+            };
+            infer_shapes(model, &options).map_err(Fault::Types)?;
         }
         Ok(())
     }
@@ -114,6 +126,7 @@ pub(crate) fn check_model(
     checker: bool,
     skip_opset_compatibility: bool,
     custom_domains: bool,
+    full_check: bool,
 ) -> PyResult<()> {
     let rules = if checker {
         let mut options = Checker::default();
@@ -124,7 +137,7 @@ pub(crate) fn check_model(
         Rules::Verifier
     };
     let source = Source::of(model)?;
-    run::detached(py, || source.check(rules).map_err(told(rules)))
+    run::detached(py, || source.check(rules, full_check))
 }
 
 /// Checks a message apart from its model. `what` is the name of its class.
