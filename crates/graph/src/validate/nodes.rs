@@ -4,7 +4,7 @@ use super::attributes::{self, Declared};
 use super::{Context, Opsets, control_flow, operators};
 use crate::error::ModelError;
 use crate::path::Path;
-use crate::schema::Arity;
+use crate::schema::{Arity, OpSchema};
 use crate::{ops, place};
 use refeed_proto::{FunctionProto, NodeProto};
 use std::collections::HashSet;
@@ -34,14 +34,7 @@ pub(super) fn check(
         functions.and_then(|table| table.get(node.domain(), node.op_type(), node.overload()));
     match function {
         Some(function) => check_call(node, function, at)?,
-        None => {
-            if let (Some(options), Some(opsets)) = (context.rules.checker(), opsets) {
-                operators::check(node, at, opsets, options)?;
-            }
-            if let Some(schema) = ops::schema(node.domain(), node.op_type()) {
-                check_arity(node, at, schema.inputs, schema.outputs)?;
-            }
-        }
+        None => check_operator(node, at, opsets, context)?,
     }
     control_flow::check(node, at)
 }
@@ -93,51 +86,76 @@ fn check_attribute_names(node: &NodeProto, at: &Path<'_>) -> Result<(), ModelErr
     Ok(())
 }
 
-/// A call may leave out inputs from the end, and outputs that it does not need.
-fn check_call(node: &NodeProto, function: &FunctionProto, at: &Path<'_>) -> Result<(), ModelError> {
-    let up_to = |count| Arity::between(0, count);
-    check_arity(
-        node,
-        at,
-        up_to(function.input.len()),
-        up_to(function.output.len()),
-    )
-}
-
-/// A node has the inputs and outputs that its operator takes, as far as every version of it agrees.
-fn check_arity(
+/// A node is one of its operator, as far as the operator is known.
+fn check_operator(
     node: &NodeProto,
     at: &Path<'_>,
-    inputs: Arity,
-    outputs: Arity,
+    opsets: Option<&Opsets>,
+    context: &Context<'_>,
 ) -> Result<(), ModelError> {
-    for (role, names, arity) in [
-        ("inputs", &node.input, inputs),
-        ("outputs", &node.output, outputs),
+    if let (Some(options), Some(opsets)) = (context.rules.checker(), opsets) {
+        operators::check(node, at, opsets, options)?;
+    }
+    if let Some(schema) = ops::schema(node.domain(), node.op_type()) {
+        check_arity(node, schema, at)?;
+        check_required_inputs(node, schema, at, opsets)?;
+    }
+    Ok(())
+}
+
+/// A node has as many inputs and outputs as some version of its operator takes.
+fn check_arity(node: &NodeProto, schema: &OpSchema, at: &Path<'_>) -> Result<(), ModelError> {
+    match schema.arity_fault(node) {
+        None => Ok(()),
+        Some(fault) => Err(ModelError::Arity {
+            at: at.to_string(),
+            role: fault.what,
+            expected: fault.expected.to_string(),
+            got: fault.got,
+        }),
+    }
+}
+
+/// Inputs that the imported version of the operator asks for are named.
+fn check_required_inputs(
+    node: &NodeProto,
+    schema: &OpSchema,
+    at: &Path<'_>,
+    opsets: Option<&Opsets>,
+) -> Result<(), ModelError> {
+    let version = opsets.and_then(|opsets| opsets.get(node.domain()));
+    let signature =
+        operators::signature(node.domain(), node.op_type(), version.unwrap_or(i64::MAX));
+    let required = |index: usize| match &signature {
+        Some(signature) => signature.requires_input(index),
+        None => index < schema.inputs.min,
+    };
+    for (index, name) in node.input.iter().enumerate() {
+        if name.is_empty() && required(index) {
+            return Err(at.item("input", index).refused(
+                "a name, as the operator asks for this input",
+                "an empty one",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A call may leave out inputs from the end, and outputs that it does not need.
+fn check_call(node: &NodeProto, function: &FunctionProto, at: &Path<'_>) -> Result<(), ModelError> {
+    for (role, names, most) in [
+        ("inputs", &node.input, function.input.len()),
+        ("outputs", &node.output, function.output.len()),
     ] {
         // Empty names at the end are positions that are not there.
-        let count = names
-            .iter()
-            .rposition(|name| !name.is_empty())
-            .map_or(0, |last| last + 1);
-        let required = names
-            .iter()
-            .take(arity.min)
-            .filter(|name| !name.is_empty())
-            .count();
-        // Required inputs must be named. Outputs may be skipped when nothing needs them.
-        let short = role == "inputs" && required < arity.min;
-        if count > arity.max || short {
-            let expected = match (arity.min, arity.max) {
-                (min, max) if min == max => min.to_string(),
-                (min, usize::MAX) => format!("at least {min}"),
-                (min, max) => format!("{min} to {max}"),
-            };
+        let last = names.iter().rposition(|name| !name.is_empty());
+        let got = last.map_or(0, |last| last + 1);
+        if got > most {
             return Err(ModelError::Arity {
                 at: at.to_string(),
                 role,
-                expected,
-                got: if short { required } else { count },
+                expected: Arity::between(0, most).to_string(),
+                got,
             });
         }
     }

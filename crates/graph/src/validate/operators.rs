@@ -96,6 +96,11 @@ fn read_parameters(text: &'static str) -> Option<Parameters> {
 }
 
 impl Signature {
+    /// Whether an input must be there and named.
+    pub(super) fn requires_input(&self, index: usize) -> bool {
+        self.inputs.options.get(index) == Some(&b'S')
+    }
+
     /// Attributes with their types, and whether they must be there.
     fn attributes(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         self.attributes
