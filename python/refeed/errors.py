@@ -12,6 +12,7 @@ __all__ = [
     "DecodeError",
     "EncodeError",
     "Error",
+    "InferenceError",
     "InternalError",
     "KernelError",
     "ModelError",
@@ -35,6 +36,10 @@ class ModelError(Error, ValueError):
 
 class ValidationError(ModelError):
     """A model, or a part of one, that `refeed.onnx.checker` refuses."""
+
+
+class InferenceError(ModelError):
+    """A model whose nodes and declarations contradict each other, as `refeed.onnx.shape_inference` finds it."""
 
 
 class DecodeError(Error, ValueError):

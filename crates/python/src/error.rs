@@ -26,12 +26,13 @@ pub(crate) enum Class {
     Parse,
     Print,
     Validation,
+    Inference,
     CopyWarning,
     SymbolWarning,
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 14] = [
+    const ALL: [(Class, &'static str); 15] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
@@ -44,6 +45,7 @@ impl Class {
         (Class::Parse, "ParseError"),
         (Class::Print, "PrintError"),
         (Class::Validation, "ValidationError"),
+        (Class::Inference, "InferenceError"),
         (Class::CopyWarning, "CopyWarning"),
         (Class::SymbolWarning, "SymbolWarning"),
     ];

@@ -12,6 +12,7 @@ mod model;
 mod onnx;
 mod onnx_builder;
 mod onnx_check;
+mod onnx_shapes;
 mod run;
 mod runtime;
 #[cfg(feature = "testing")]

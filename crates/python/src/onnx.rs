@@ -52,6 +52,15 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     module.add_function(wrap_pyfunction!(text_form::print_text, &module)?)?;
     module.add_function(wrap_pyfunction!(crate::onnx_check::check_model, &module)?)?;
     module.add_function(wrap_pyfunction!(crate::onnx_check::check_part, &module)?)?;
+    module.add_function(wrap_pyfunction!(crate::onnx_shapes::infer, &module)?)?;
+    module.add_function(wrap_pyfunction!(
+        crate::onnx_shapes::infer_node_outputs,
+        &module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        crate::onnx_shapes::infer_function_output_types,
+        &module
+    )?)?;
     module.add_function(wrap_pyfunction!(adopt::adopt, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_node, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_attribute, &module)?)?;

@@ -484,7 +484,11 @@ impl Dim {
         exprs: fn(&DimExpr, &DimExpr) -> Option<DimExpr>,
     ) -> Dim {
         if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
-            return numbers(*a, *b).map_or(Dim::Unknown, Dim::Known);
+            // Beyond INT64 there are no extents in ONNX.
+            let fits = |n: &usize| i64::try_from(*n).is_ok();
+            return numbers(*a, *b)
+                .filter(fits)
+                .map_or(Dim::Unknown, Dim::Known);
         }
         let result = self.expr().zip(other.expr());
         result

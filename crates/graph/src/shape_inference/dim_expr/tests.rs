@@ -254,6 +254,9 @@ fn hostile_sizes_have_no_expression() {
     let n = Dim::Symbol(Arc::from("n"));
     assert_eq!(big.plus(&Dim::Known(1)), Dim::Unknown);
     assert_eq!(big.times(&Dim::Known(2)), Dim::Unknown);
+    let half = Dim::Known(usize::MAX / 2);
+    assert_eq!(half.plus(&half), Dim::Unknown);
+    assert_eq!(half.plus(&Dim::Known(0)), half);
     assert_eq!(big.plus(&n), Dim::Unknown);
     let most = Dim::Known(i64::MAX as usize);
     assert_eq!(most.plus(&n).plus(&Dim::Known(1)), Dim::Unknown);
