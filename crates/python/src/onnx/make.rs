@@ -9,7 +9,7 @@ use super::{scalar, tree};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyIterator, PyString, PyType};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyIterator, PyList, PyString, PyType};
 use refeed_proto::attribute_proto::AttributeType;
 use refeed_proto::message::{
     EditableMessage, FieldDescriptor, FrozenMessage, MessageDescriptor, Payload, Text, Value,
@@ -79,22 +79,45 @@ fn list<T>(items: Vec<T>, value: impl FnOnce(Arc<[T]>) -> Value) -> Value {
     }
 }
 
-/// Makes a node. The attributes are those of the dictionary that are not `None`, in the order of their names.
+/// Make a node.
 ///
-/// # Errors
-/// `TypeError` and `ValueError` for values that do not fit.
-#[pyfunction(name = "_make_node")]
+/// Parameters
+/// ----------
+/// op_type : str
+///     The operator.
+/// inputs, outputs : sequence of str
+///     Names of values; an empty name leaves an optional one out.
+/// name, doc_string : str, optional
+///     The node's name and documentation.
+/// domain : str, optional
+///     The operator's domain; ONNX's own when not given.
+/// overload : str, optional
+///     Which of a model's functions of one name is meant.
+/// **kwargs : object
+///     The attributes, in the order of their names: see `make_attribute`. One that is None is left out.
+///
+/// Returns
+/// -------
+/// NodeProto
+///
+/// Examples
+/// --------
+/// >>> node = make_node("Concat", ["a", "b"], ["c"], axis=1)
+/// >>> node.attribute[0].i
+/// 1
+#[pyfunction]
+#[pyo3(signature = (op_type, inputs, outputs, name = None, doc_string = None, domain = None, overload = None, **kwargs))]
 #[allow(clippy::too_many_arguments)] // As Python's function has them.
 pub(crate) fn make_node<'py>(
     py: Python<'py>,
     op_type: &Bound<'py, PyAny>,
     inputs: &Bound<'py, PyAny>,
     outputs: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyAny>,
-    doc_string: &Bound<'py, PyAny>,
-    domain: &Bound<'py, PyAny>,
-    overload: &Bound<'py, PyAny>,
-    attributes: &Bound<'py, PyDict>,
+    name: Option<&Bound<'py, PyAny>>,
+    doc_string: Option<&Bound<'py, PyAny>>,
+    domain: Option<&Bound<'py, PyAny>>,
+    overload: Option<&Bound<'py, PyAny>>,
+    kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut node = Draft::new(&descriptors::NODE_PROTO);
     let always = field!(NODE_PROTO, "op_type");
@@ -103,14 +126,15 @@ pub(crate) fn make_node<'py>(
         (field!(NODE_PROTO, "input"), inputs),
         (field!(NODE_PROTO, "output"), outputs),
     ] {
-        let names = iterate(field, names)?.map(|name| scalar::text(field, &name?));
-        node.set(field, list(names.collect::<PyResult<_>>()?, Value::Texts));
+        node.set(field, texts(field, names)?);
     }
     for (field, text) in [
         (field!(NODE_PROTO, "name"), name),
         (field!(NODE_PROTO, "doc_string"), doc_string),
     ] {
-        if text.is_truthy()? {
+        if let Some(text) = text
+            && text.is_truthy()?
+        {
             node.set(field, scalar::to_value(field, text)?);
         }
     }
@@ -118,14 +142,21 @@ pub(crate) fn make_node<'py>(
         (field!(NODE_PROTO, "domain"), domain),
         (field!(NODE_PROTO, "overload"), overload),
     ] {
-        if !text.is_none() {
+        if let Some(text) = text {
             node.set(field, scalar::to_value(field, text)?);
         }
     }
+    if let Some(kwargs) = kwargs {
+        let made = attributes(py, kwargs)?;
+        node.set(field!(NODE_PROTO, "attribute"), made);
+    }
+    message::wrap(py, EditableMessage::from_frozen(node.finish(py)?))
+}
 
-    let mut named = Vec::with_capacity(attributes.len());
+fn attributes(py: Python<'_>, kwargs: &Bound<'_, PyDict>) -> PyResult<Value> {
+    let mut named: SmallVec<[_; 8]> = SmallVec::with_capacity(kwargs.len());
     let key = field!(ATTRIBUTE_PROTO, "name");
-    for (name, value) in attributes {
+    for (name, value) in kwargs {
         if !value.is_none() {
             named.push((scalar::text(key, &name)?, value));
         }
@@ -135,25 +166,73 @@ pub(crate) fn make_node<'py>(
     let made = named
         .into_iter()
         .map(|(name, value)| attribute(py, name, &value, None, None));
-    let made = list(made.collect::<PyResult<_>>()?, Value::Messages);
-    node.set(field!(NODE_PROTO, "attribute"), made);
-    message::wrap(py, EditableMessage::from_frozen(node.finish(py)?))
+    Ok(list(made.collect::<PyResult<_>>()?, Value::Messages))
 }
 
-/// Makes an attribute.
+/// The texts of an iterable.
+fn texts(field: &'static FieldDescriptor, items: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let mut texts: SmallVec<[Text; 4]> = SmallVec::new();
+    if let Ok(items) = items.cast_exact::<PyList>() {
+        for item in items {
+            texts.push(scalar::text(field, &item)?);
+        }
+    } else {
+        for item in iterate(field, items)? {
+            texts.push(scalar::text(field, &item?)?);
+        }
+    }
+    Ok(if texts.is_empty() {
+        Value::Absent
+    } else {
+        Value::Texts(Arc::from(texts.as_slice()))
+    })
+}
+
+/// Make an attribute; the Python value says of which type.
 ///
-/// # Errors
-/// `TypeError`, `ValueError` and `AssertionError` for values that are no attribute's, or of another type than asked for.
-#[pyfunction(name = "_make_attribute")]
+/// Parameters
+/// ----------
+/// key : str
+///     The attribute's name.
+/// value : object
+///     A number, str, bytes, TensorProto, SparseTensorProto, GraphProto or TypeProto, or an iterable of values of one
+///     such kind. Integers, bools among them, make `INT`, other real numbers `FLOAT`; a list of both makes `FLOATS`.
+/// doc_string : str, optional
+///     The attribute's documentation.
+/// attr_type : int, optional
+///     The `AttributeProto.AttributeType` that the value must make. An empty iterable needs it.
+///
+/// Returns
+/// -------
+/// AttributeProto
+///
+/// Raises
+/// ------
+/// TypeError
+///     The value is no attribute's, or makes another type than `attr_type`.
+/// ValueError
+///     An iterable is empty or of mixed kinds, and no `attr_type` is given.
+/// AssertionError
+///     The value is an iterable, and `attr_type` is not a type of lists.
+///
+/// Examples
+/// --------
+/// >>> make_attribute("axes", [0, 2]).ints
+/// [0, 2]
+#[pyfunction]
+#[pyo3(signature = (key, value, doc_string = None, attr_type = None))]
 pub(crate) fn make_attribute<'py>(
     py: Python<'py>,
     key: &Bound<'py, PyAny>,
     value: &Bound<'py, PyAny>,
-    doc_string: &Bound<'py, PyAny>,
+    doc_string: Option<&Bound<'py, PyAny>>,
     attr_type: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let name = scalar::text(field!(ATTRIBUTE_PROTO, "name"), key)?;
-    let doc_string = doc_string.is_truthy()?.then_some(doc_string);
+    let doc_string = match doc_string {
+        Some(text) if text.is_truthy()? => Some(text),
+        _ => None,
+    };
     let made = attribute(py, name, value, doc_string, attr_type)?;
     message::wrap(py, EditableMessage::from_frozen(made))
 }

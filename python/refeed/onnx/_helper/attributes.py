@@ -1,6 +1,6 @@
 """Attributes of nodes: making them from Python values, and reading them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refeed._native import _onnx
 from refeed.onnx.messages import AttributeProto, NodeProto
@@ -26,46 +26,17 @@ _REPEATED = {
 }
 
 
-def make_attribute(
-    key: str,
-    value: Any,
-    doc_string: str | None = None,
-    attr_type: int | None = None,
-) -> AttributeProto:
-    """Make an attribute; the Python value says of which type.
+if TYPE_CHECKING:
 
-    Parameters
-    ----------
-    key : str
-        The attribute's name.
-    value : object
-        A number, str, bytes, TensorProto, SparseTensorProto, GraphProto or TypeProto, or an iterable of values of one
-        such kind. Integers, bools among them, make `INT`, other real numbers `FLOAT`; a list of both makes `FLOATS`.
-    doc_string : str, optional
-        The attribute's documentation.
-    attr_type : int, optional
-        The `AttributeProto.AttributeType` that the value must make. An empty iterable needs it.
+    def make_attribute(
+        key: str,
+        value: Any,
+        doc_string: str | None = None,
+        attr_type: int | None = None,
+    ) -> AttributeProto: ...
 
-    Returns
-    -------
-    AttributeProto
-
-    Raises
-    ------
-    TypeError
-        The value is no attribute's, or makes another type than `attr_type`.
-    ValueError
-        An iterable is empty or of mixed kinds, and no `attr_type` is given.
-    AssertionError
-        The value is an iterable, and `attr_type` is not a type of lists.
-
-    Examples
-    --------
-    >>> make_attribute("axes", [0, 2]).ints
-    [0, 2]
-    """
-    made: AttributeProto = _onnx._make_attribute(key, value, doc_string, attr_type)
-    return made
+else:
+    make_attribute = _onnx.make_attribute
 
 
 def make_attribute_ref(

@@ -1,7 +1,7 @@
 """Nodes, graphs, functions and models."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from refeed._native import _onnx
 from refeed.onnx._helper.versions import NEWEST_IR_VERSION, NEWEST_OPSET, find_min_ir_version_for
@@ -22,41 +22,21 @@ from refeed.onnx.messages import (
 AssignmentBindingType: TypeAlias = list[tuple[str, str]]
 
 
-def make_node(
-    op_type: str,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    name: str | None = None,
-    doc_string: str | None = None,
-    domain: str | None = None,
-    overload: str | None = None,
-    **kwargs: Any,
-) -> NodeProto:
-    """Make a node.
+if TYPE_CHECKING:
 
-    Parameters
-    ----------
-    op_type : str
-        The operator.
-    inputs, outputs : sequence of str
-        Names of values; an empty name leaves an optional one out.
-    name, doc_string : str, optional
-        The node's name and documentation.
-    domain : str, optional
-        The operator's domain; ONNX's own when not given.
-    overload : str, optional
-        Which of a model's functions of one name is meant.
-    **kwargs : object
-        The attributes, in the order of their names: see `make_attribute`. One that is None is left out.
+    def make_node(
+        op_type: str,
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        name: str | None = None,
+        doc_string: str | None = None,
+        domain: str | None = None,
+        overload: str | None = None,
+        **kwargs: Any,
+    ) -> NodeProto: ...
 
-    Examples
-    --------
-    >>> node = make_node("Concat", ["a", "b"], ["c"], axis=1)
-    >>> node.attribute[0].i
-    1
-    """
-    made: NodeProto = _onnx._make_node(op_type, inputs, outputs, name, doc_string, domain, overload, kwargs)
-    return made
+else:
+    make_node = _onnx.make_node
 
 
 def make_operatorsetid(domain: str, version: int) -> OperatorSetIdProto:
