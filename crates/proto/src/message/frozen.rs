@@ -60,17 +60,36 @@ impl FrozenMessage {
         values: impl IntoIterator<Item = Value>,
         unknown: Option<Arc<[Bytes]>>,
     ) -> Result<FrozenMessage, NestingError> {
+        let values = values.into_iter();
+        let mut fields = descriptor.fields.iter();
+        let message = FrozenMessage::of(
+            descriptor,
+            values.map_while(|v| Some((fields.next()?, v))),
+            unknown,
+        );
+        debug_assert_eq!(fields.len(), 0, "a value for each slot");
+        message
+    }
+
+    /// A message of the given fields, in any order but each once. Each value must be of its field's kind; those that are
+    /// absent are left out. Giving them in the order of numbers is fastest.
+    ///
+    /// # Errors
+    /// When messages are nested deeper than [`NESTING_LIMIT`].
+    pub fn of<'a>(
+        descriptor: &'static MessageDescriptor,
+        fields: impl IntoIterator<Item = (&'a FieldDescriptor, Value)>,
+        unknown: Option<Arc<[Bytes]>>,
+    ) -> Result<FrozenMessage, NestingError> {
         let mut present = 0u32;
         let mut held = Values::new();
-        let mut fields = descriptor.fields.iter();
-        for (value, field) in values.into_iter().zip(&mut fields) {
+        for (field, value) in fields {
             if !value.is_absent() {
                 let bit = 1 << field.place;
                 held.insert((present & (bit - 1)).count_ones() as usize, value);
                 present |= bit;
             }
         }
-        debug_assert_eq!(fields.len(), 0, "a value for each slot");
         let below = below(&held);
         let message = FrozenMessage::from_parts(descriptor, present, held, below, unknown);
         if message.height() > NESTING_LIMIT {

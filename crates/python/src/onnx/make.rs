@@ -15,7 +15,7 @@ use refeed_proto::message::{
     EditableMessage, FieldDescriptor, FrozenMessage, MessageDescriptor, Payload, Text, Value,
     descriptors,
 };
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,31 +43,6 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
         index += 1;
     }
     index == a.len() && index == b.len()
-}
-
-/// A message that is being made.
-struct Draft {
-    descriptor: &'static MessageDescriptor,
-    /// One for each slot.
-    values: SmallVec<[Value; 20]>,
-}
-
-impl Draft {
-    fn new(descriptor: &'static MessageDescriptor) -> Draft {
-        Draft {
-            descriptor,
-            values: smallvec![Value::Absent; descriptor.fields.len()],
-        }
-    }
-
-    fn set(&mut self, field: &FieldDescriptor, value: Value) {
-        self.values[usize::from(field.slot)] = value;
-    }
-
-    fn finish(self, py: Python<'_>) -> PyResult<Arc<FrozenMessage>> {
-        let made = FrozenMessage::new(self.descriptor, self.values, None);
-        made.map(Arc::new).map_err(|error| too_deep(py, error))
-    }
 }
 
 /// A list as a value of a repeated field, which is absent when it is empty.
@@ -119,38 +94,55 @@ pub(crate) fn make_node<'py>(
     overload: Option<&Bound<'py, PyAny>>,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut node = Draft::new(&descriptors::NODE_PROTO);
-    let always = field!(NODE_PROTO, "op_type");
-    node.set(always, scalar::to_value(always, op_type)?);
-    for (field, names) in [
-        (field!(NODE_PROTO, "input"), inputs),
-        (field!(NODE_PROTO, "output"), outputs),
-    ] {
-        node.set(field, texts(field, names)?);
+    let op_type = given(field!(NODE_PROTO, "op_type"), Some(op_type))?;
+    let inputs = texts(field!(NODE_PROTO, "input"), inputs)?;
+    let outputs = texts(field!(NODE_PROTO, "output"), outputs)?;
+    let attributes = match kwargs {
+        Some(kwargs) => attributes(py, kwargs)?,
+        None => Value::Absent,
+    };
+    finish(
+        py,
+        &descriptors::NODE_PROTO,
+        [
+            (field!(NODE_PROTO, "input"), inputs),
+            (field!(NODE_PROTO, "output"), outputs),
+            given(field!(NODE_PROTO, "name"), truthy(name)?)?,
+            op_type,
+            (field!(NODE_PROTO, "attribute"), attributes),
+            given(field!(NODE_PROTO, "doc_string"), truthy(doc_string)?)?,
+            given(field!(NODE_PROTO, "domain"), domain)?,
+            given(field!(NODE_PROTO, "overload"), overload)?,
+        ],
+    )
+    .and_then(|node| message::wrap(py, EditableMessage::from_frozen(node)))
+}
+
+/// A field of one value, when one is given.
+fn given(
+    field: &'static FieldDescriptor,
+    object: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(&'static FieldDescriptor, Value)> {
+    let value = object.map(|object| scalar::to_value(field, object));
+    Ok((field, value.transpose()?.unwrap_or_default()))
+}
+
+fn truthy<'a, 'py>(
+    object: Option<&'a Bound<'py, PyAny>>,
+) -> PyResult<Option<&'a Bound<'py, PyAny>>> {
+    match object {
+        Some(object) if object.is_truthy()? => Ok(Some(object)),
+        _ => Ok(None),
     }
-    for (field, text) in [
-        (field!(NODE_PROTO, "name"), name),
-        (field!(NODE_PROTO, "doc_string"), doc_string),
-    ] {
-        if let Some(text) = text
-            && text.is_truthy()?
-        {
-            node.set(field, scalar::to_value(field, text)?);
-        }
-    }
-    for (field, text) in [
-        (field!(NODE_PROTO, "domain"), domain),
-        (field!(NODE_PROTO, "overload"), overload),
-    ] {
-        if let Some(text) = text {
-            node.set(field, scalar::to_value(field, text)?);
-        }
-    }
-    if let Some(kwargs) = kwargs {
-        let made = attributes(py, kwargs)?;
-        node.set(field!(NODE_PROTO, "attribute"), made);
-    }
-    message::wrap(py, EditableMessage::from_frozen(node.finish(py)?))
+}
+
+fn finish<const N: usize>(
+    py: Python<'_>,
+    descriptor: &'static MessageDescriptor,
+    fields: [(&'static FieldDescriptor, Value); N],
+) -> PyResult<Arc<FrozenMessage>> {
+    let made = FrozenMessage::of(descriptor, fields, None);
+    made.map(Arc::new).map_err(|error| too_deep(py, error))
 }
 
 fn attributes(py: Python<'_>, kwargs: &Bound<'_, PyDict>) -> PyResult<Value> {
@@ -229,10 +221,7 @@ pub(crate) fn make_attribute<'py>(
     attr_type: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let name = scalar::text(field!(ATTRIBUTE_PROTO, "name"), key)?;
-    let doc_string = match doc_string {
-        Some(text) if text.is_truthy()? => Some(text),
-        _ => None,
-    };
+    let doc_string = truthy(doc_string)?;
     let made = attribute(py, name, value, doc_string, attr_type)?;
     message::wrap(py, EditableMessage::from_frozen(made))
 }
@@ -265,16 +254,17 @@ fn attribute<'py>(
             type_shown(wanted)?
         )));
     }
-    let mut attribute = Draft::new(&descriptors::ATTRIBUTE_PROTO);
-    attribute.set(field!(ATTRIBUTE_PROTO, "name"), Value::Text(name));
-    if let Some(text) = doc_string {
-        let field = field!(ATTRIBUTE_PROTO, "doc_string");
-        attribute.set(field, scalar::to_value(field, text)?);
-    }
-    attribute.set(made.field, made.value);
     let kind = Value::Int((made.kind as i32).into());
-    attribute.set(field!(ATTRIBUTE_PROTO, "type"), kind);
-    attribute.finish(py)
+    finish(
+        py,
+        &descriptors::ATTRIBUTE_PROTO,
+        [
+            (field!(ATTRIBUTE_PROTO, "name"), Value::Text(name)),
+            (made.field, made.value),
+            given(field!(ATTRIBUTE_PROTO, "doc_string"), doc_string)?,
+            (field!(ATTRIBUTE_PROTO, "type"), kind),
+        ],
+    )
 }
 
 /// What a Python value makes.
