@@ -48,7 +48,7 @@ integers = st.one_of(
 floats = st.one_of(st.floats(width=32), st.integers(-5, 5), st.sampled_from([1e39, -1e39, 0.1, -0.0]))
 texts = st.one_of(st.text(max_size=6), st.sampled_from(["a", "b", "X", "ü", '"\n\\', b"bytes", b"\xff", ""]))
 payloads = st.one_of(st.binary(max_size=12), st.sampled_from([b"", b"\x00\xff'\"\\\n", "text"]))
-wrong = st.sampled_from([None, "text", b"bytes", 1.5, True, [], {}, 3])
+wrong: st.SearchStrategy[Any] = st.sampled_from([None, "text", b"bytes", 1.5, True, [], {}, 3])
 
 
 @dataclass
@@ -183,9 +183,10 @@ class Messages(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def read_field(self, data: st.DataObject) -> None:
-        pair, field = self.pick_field(data, lambda _: True) or (None, None)
-        if pair is None:
+        picked = self.pick_field(data, lambda _: True)
+        if picked is None:
             return
+        pair, field = picked
         same(lambda: getattr(pair.official, field.name), lambda: getattr(pair.ours, field.name))
 
     @rule(data=st.data())
