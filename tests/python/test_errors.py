@@ -30,9 +30,11 @@ def test_the_tree() -> None:
     assert {name for name, names in bases.items() if "ValueError" in names} == {
         "DecodeError",
         "EncodeError",
+        "InferenceError",
         "ModelError",
         "ParseError",
         "PrintError",
+        "ValidationError",
         "ValueTypeError",
         "StateBusyError",
         "StateClosedError",
