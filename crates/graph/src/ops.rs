@@ -22,6 +22,7 @@ pub mod layout;
 mod linear_attention;
 mod logic;
 mod loss;
+mod map;
 mod matmul;
 mod ml;
 pub mod movement;
@@ -32,12 +33,16 @@ mod quantization;
 mod random;
 mod recurrent;
 pub mod reduce;
+pub mod reshape;
 mod resize;
 mod rotary;
 mod rules;
+mod scan;
 mod selection;
 mod sequence;
 mod signal;
+pub mod slice;
+pub mod split;
 mod string;
 mod training;
 mod tree;
@@ -68,6 +73,7 @@ const FAMILIES: &[&[OpSchema]] = &[
     linear_attention::SCHEMAS,
     logic::SCHEMAS,
     loss::SCHEMAS,
+    map::SCHEMAS,
     matmul::SCHEMAS,
     ml::SCHEMAS,
     movement::SCHEMAS,
@@ -78,11 +84,15 @@ const FAMILIES: &[&[OpSchema]] = &[
     random::SCHEMAS,
     recurrent::SCHEMAS,
     reduce::SCHEMAS,
+    reshape::SCHEMAS,
     resize::SCHEMAS,
     rotary::SCHEMAS,
+    scan::SCHEMAS,
     selection::SCHEMAS,
     sequence::SCHEMAS,
     signal::SCHEMAS,
+    slice::SCHEMAS,
+    split::SCHEMAS,
     string::SCHEMAS,
     training::SCHEMAS,
     tree::SCHEMAS,

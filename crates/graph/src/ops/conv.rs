@@ -1,7 +1,7 @@
 //! Convolution, dense, quantized, deformed and causal.
 
 use super::rules::{expect_dtype, merge, ranked, refused};
-use super::window::{Sliding, dim, numbers};
+use super::window::{AutoPad, Sliding, dim, linear, numbers};
 use super::{THREE, TWO, op};
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
@@ -136,12 +136,10 @@ fn conv_transpose(cx: &mut Inference<'_>) -> Result<(), InferError> {
             "output_shape: expected {axes} numbers of at least 0, got {wanted:?}"
         ));
     }
-    let channels = match (w[1].known(), usize::try_from(group)) {
-        (_, Ok(1)) => w[1].clone(),
-        (Some(part), Ok(group)) if group > 0 => dim(part as i128 * group as i128),
-        (_, Ok(group)) if group > 0 => Dim::Unknown,
-        _ => return refused(format!("group: expected at least 1, got {group}")),
-    };
+    if group < 1 {
+        return refused(format!("group: expected at least 1, got {group}"));
+    }
+    let channels = w[1].times(&dim(group.into()));
     let mut shape = vec![x[0].clone(), channels];
     for axis in 0..axes {
         shape.push(match wanted {
@@ -162,11 +160,10 @@ fn widened(
     extra: i64,
 ) -> Result<Dim, InferError> {
     let stride = i128::from(sliding.strides[axis]);
-    if sliding.auto_pad == super::window::AutoPad::Same {
+    if sliding.auto_pad == AutoPad::Same {
         return Ok(match input.known() {
             Some(n) => dim(stride * n as i128),
-            None if stride == 1 => input.clone(),
-            None => Dim::Unknown,
+            None => input.times(&dim(stride)),
         });
     }
     let Some(kernel) = kernel.known() else {
@@ -175,8 +172,8 @@ fn widened(
     let (before, after) = sliding.padding(axis);
     let more = i128::from(extra) + sliding.reach(axis, kernel) - before - after;
     let Some(input) = input.known() else {
-        let kept = stride == 1 && more == 1;
-        return Ok(if kept { input.clone() } else { Dim::Unknown });
+        let extent = linear(input, sliding.strides[axis], more - stride);
+        return Ok(extent.map_or(Dim::Unknown, |extent| Dim::from_expr(&extent)));
     };
     let extent = stride * (input as i128 - 1) + more;
     if extent < 0 {
@@ -218,16 +215,8 @@ fn causal_conv(cx: &mut Inference<'_>) -> Result<(), InferError> {
 fn col2im(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
     let columns = ranked(cx, 0, 3)?;
-    let (image, block) = (cx.constant_ints(1), cx.constant_ints(2));
-    let axes = [1, 2].into_iter().find_map(|index| match cx.shape(index) {
-        Some([Dim::Known(axes)]) => Some(*axes),
-        _ => None,
-    });
-    let axes = match (&image, &block) {
-        (Some(image), _) => Some(image.len()),
-        (None, Some(block)) => Some(block.len()),
-        (None, None) => axes,
-    };
+    let (image, block) = (cx.dims(1)?, cx.constant_ints(2));
+    let axes = image.as_ref().map(Vec::len).or(cx.length(2));
     let Some(axes) = axes.filter(|&axes| axes <= refeed_values::MAX_RANK - 2) else {
         cx.set(0, dtype, None);
         return Ok(());
@@ -240,10 +229,9 @@ fn col2im(cx: &mut Inference<'_>) -> Result<(), InferError> {
             shape[1] = channels(&columns[1], block)?;
         }
     }
-    if let Some(image) = &image {
-        for (held, &n) in shape[2..].iter_mut().zip(image) {
-            *held = super::rules::extent(Some(n), "image_shape")?;
-        }
+    if let Some(image) = image {
+        shape.truncate(2);
+        shape.extend(image);
     }
     cx.set(0, dtype, Some(shape));
     Ok(())
@@ -260,7 +248,7 @@ fn channels(columns: &Dim, block: &[i64]) -> Result<Dim, InferError> {
         ));
     };
     match columns.known() {
-        None => Ok(Dim::Unknown),
+        None => Ok(columns.div_floor(&Dim::Known(size))),
         Some(n) if n.is_multiple_of(size) => Ok(Dim::Known(n / size)),
         Some(n) => refused(format!(
             "input 0: {n} rows are no multiple of a block of {size}"

@@ -44,18 +44,13 @@ fn grid_sample(cx: &mut Inference<'_>) -> Result<(), InferError> {
 /// Matrices `[N, 2, 3]` or `[N, 3, 4]` and a size `(N, C, ...)` give a grid `[N, ..., 2 or 3]`.
 fn affine_grid(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
-    let (theta, size) = (ranked(cx, 0, 3)?, cx.constant_ints(1));
+    let (theta, size) = (ranked(cx, 0, 3)?, cx.dims(1)?);
     let by_theta = theta.and_then(|theta| {
         theta[1]
             .known()
             .or_else(|| theta[2].known()?.checked_sub(1))
     });
-    let by_size = match (&size, cx.shape(1)) {
-        (Some(size), _) => Some(size.len()),
-        (None, Some([Dim::Known(count)])) => Some(*count),
-        _ => None,
-    }
-    .map(|count| count.saturating_sub(2));
+    let by_size = size.as_ref().map(|size| size.len().saturating_sub(2));
     let axes = match (by_theta, by_size) {
         (Some(a), Some(b)) if a != b => {
             return refused(format!(
@@ -73,10 +68,8 @@ fn affine_grid(cx: &mut Inference<'_>) -> Result<(), InferError> {
     }
     let mut out = vec![Dim::Unknown; axes + 2];
     if let Some(size) = &size {
-        out[0] = extent(Some(size[0]), "size")?;
-        for (held, &n) in out[1..].iter_mut().zip(&size[2..]) {
-            *held = extent(Some(n), "size")?;
-        }
+        out[0] = size[0].clone();
+        out[1..=axes].clone_from_slice(&size[2..]);
     }
     if let Some(theta) = theta {
         out[0] = merge(&out[0], &theta[0], "the batch size of theta and size")?;
@@ -149,19 +142,11 @@ fn image_decoder(cx: &mut Inference<'_>) -> Result<(), InferError> {
 /// The given axes get the extents of `shape`.
 fn center_crop_pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
-    let wanted = cx.constant_ints(1);
+    let wanted = cx.dims(1)?;
     let given = cx.attributes.ints("axes")?;
     let out = match cx.shape(0) {
         // Without axes, the extents are those of the whole output.
-        None if given.is_none() => match &wanted {
-            Some(wanted) => Some(
-                wanted
-                    .iter()
-                    .map(|&n| extent(Some(n), "shape"))
-                    .collect::<Result<Vec<Dim>, _>>()?,
-            ),
-            None => None,
-        },
+        None if given.is_none() => wanted,
         None => None,
         Some(x) => {
             let axes: Vec<usize> = match given {
@@ -176,7 +161,10 @@ fn center_crop_pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
             }
             let mut out = x.to_vec();
             for (at, &axis) in axes.iter().enumerate() {
-                out[axis] = extent(wanted.as_ref().map(|wanted| wanted[at]), "shape")?;
+                out[axis] = match &wanted {
+                    Some(wanted) => wanted[at].clone(),
+                    None => Dim::Unknown,
+                };
             }
             Some(out)
         }
@@ -196,15 +184,13 @@ fn space(cx: &mut Inference<'_>, to_depth: bool) -> Result<(), InferError> {
         }
         .into());
     };
-    let times = |dim: &Dim, factor: Option<usize>| match (dim, factor) {
-        (Dim::Known(n), Some(factor)) => n.checked_mul(factor).map_or(Dim::Unknown, Dim::Known),
-        (dim, Some(1)) => dim.clone(),
-        _ => Dim::Unknown,
+    let times = |dim: &Dim, factor: Option<usize>| {
+        factor.map_or(Dim::Unknown, |factor| dim.times(&Dim::Known(factor)))
     };
     let parts = |dim: &Dim, divisor: Option<usize>, what: &str| match (dim, divisor) {
         (Dim::Known(n), Some(divisor)) if n % divisor == 0 => Ok(Dim::Known(n / divisor)),
         (Dim::Known(n), _) => refused(format!("{what}: {n} is no multiple of the block")),
-        (dim, Some(1)) => Ok(dim.clone()),
+        (dim, Some(divisor)) => Ok(dim.div_floor(&Dim::Known(divisor))),
         _ => Ok(Dim::Unknown),
     };
     let area = block.checked_mul(block);

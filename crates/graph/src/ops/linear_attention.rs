@@ -24,7 +24,7 @@ fn heads(cx: &Inference<'_>, name: &'static str) -> Result<usize, InferError> {
 /// The width of one head of a packed axis.
 fn width(packed: &Dim, heads: usize, index: usize) -> Result<Dim, InferError> {
     match packed.known() {
-        None => Ok(Dim::Unknown),
+        None => Ok(packed.div_floor(&Dim::Known(heads))),
         Some(n) if n.is_multiple_of(heads) => Ok(Dim::Known(n / heads)),
         Some(n) => refused(format!(
             "input {index}: a last axis of {n} cannot be split into {heads} heads"
@@ -71,10 +71,7 @@ fn linear_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
         key_width = merge(&key_width, &past[2], "the key width of past_state")?;
         value_width = merge(&value_width, &past[3], "the value width of past_state")?;
     }
-    let out = value_width
-        .known()
-        .and_then(|n| n.checked_mul(q_heads))
-        .map_or(Dim::Unknown, Dim::Known);
+    let out = value_width.times(&Dim::Known(q_heads));
     cx.set(0, dtype, Some(vec![batch.clone(), length, out]));
     // Without a past the state has the type of the other inputs.
     let state = if cx.has(3) { cx.dtype(3) } else { dtype };

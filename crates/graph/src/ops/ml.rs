@@ -1,10 +1,10 @@
-//! Classical machine learning: features, labels and linear models. Trees stand in a file of their own.
+//! Classical machine learning: features, labels and linear models. Trees and maps stand in files of their own.
 
 use super::rules::{extent, merge, ranked_from, refused};
 use super::{MANY, ONE, TWO, op};
 use crate::attributes::{AttributeError, Attributes};
 use crate::schema::{Attr, InferError, Inference, OpSchema};
-use crate::types::{Dim, TensorType, ValueType};
+use crate::types::Dim;
 use refeed_values::DType;
 
 pub(super) const DOMAIN: &str = "ai.onnx.ml";
@@ -32,7 +32,7 @@ fn same(cx: &mut Inference<'_>) -> Result<(), InferError> {
 
 /// Elements of the last axis, at the places that input 1 lists.
 fn array_feature_extractor(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let count = cx.shape(1).map_or(Dim::Unknown, super::layout::product);
+    let count = cx.shape(1).map_or(Dim::Unknown, Dim::product);
     let shape = ranked_from(cx, 0, 1)?.map(|x| {
         let mut out = x.to_vec();
         // One row alone becomes a batch of one.
@@ -135,7 +135,7 @@ fn feature_vectorizer(cx: &mut Inference<'_>) -> Result<(), InferError> {
             "inputdimensions: expected {want} numbers, got {got}"
         ));
     }
-    let (mut batch, mut total) = (Dim::Unknown, Some(0usize));
+    let (mut batch, mut total) = (Dim::Unknown, Dim::Known(0));
     for index in 0..cx.input_count() {
         let mut width = extent(widths.map(|widths| widths[index]), "inputdimensions")?;
         match cx.shape(index) {
@@ -153,11 +153,8 @@ fn feature_vectorizer(cx: &mut Inference<'_>) -> Result<(), InferError> {
                 return refused(format!("input {index}: expected 1 or 2 axes, got {got}"));
             }
         }
-        total = total
-            .zip(width.known())
-            .and_then(|(total, width)| total.checked_add(width));
+        total = total.plus(&width);
     }
-    let total = total.map_or(Dim::Unknown, Dim::Known);
     cx.set(0, Some(DType::Float), Some(vec![batch, total]));
     Ok(())
 }
@@ -216,83 +213,7 @@ fn svm_regressor(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The values of a map, in the order of their keys.
-fn cast_map(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    check_map(cx)?;
-    let dtype = match cx.attributes.string("cast_to")? {
-        None | Some("TO_FLOAT") => DType::Float,
-        Some("TO_INT64") => DType::Int64,
-        Some("TO_STRING") => DType::String,
-        Some(other) => {
-            return Err(AttributeError::Value {
-                name: "cast_to",
-                expected: "TO_FLOAT, TO_INT64 or TO_STRING",
-                got: other.to_string(),
-            }
-            .into());
-        }
-    };
-    cx.set(0, Some(dtype), None);
-    Ok(())
-}
-
-/// The element type of the values of the map at input 0, when it is known.
-fn check_map(cx: &Inference<'_>) -> Result<Option<DType>, InferError> {
-    match cx.input_type(0) {
-        Some(ValueType::Map { value, .. }) => Ok(value.tensor().and_then(|value| value.dtype)),
-        Some(ValueType::Unset) | None => Ok(None),
-        Some(_) => Err(cx.unexpected_kind(0, "a map")),
-    }
-}
-
-/// The values of a map, at the places that the vocabulary gives their keys.
-fn dict_vectorizer(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let dtype = check_map(cx)?;
-    let names = classes(cx.attributes, "int64_vocabulary", "string_vocabulary")?;
-    if names.is_none() {
-        return Err(AttributeError::Missing {
-            name: "int64_vocabulary",
-        }
-        .into());
-    }
-    // Whether there is a batch axis of 1 is told one way and done the other.
-    cx.set(0, dtype, None);
-    Ok(())
-}
-
-/// A map from class to score for each row.
-fn zip_map(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let names = classes(cx.attributes, "classlabels_int64s", "classlabels_strings")?;
-    let Some((key, _)) = names else {
-        return Err(AttributeError::Missing {
-            name: "classlabels_int64s",
-        }
-        .into());
-    };
-    let map = ValueType::Map {
-        key: Some(key),
-        value: Box::new(TensorType::of(DType::Float).into()),
-    };
-    cx.set_type(0, ValueType::sequence_of(map));
-    Ok(())
-}
-
 pub(super) const SCHEMAS: &[OpSchema] = &[
-    op("CastMap", &[1], ONE, cast_map).of(DOMAIN).attributes(&[
-        Attr::string("cast_to"),
-        Attr::string("map_form"),
-        Attr::int("max_map"),
-    ]),
-    op("DictVectorizer", &[1], ONE, dict_vectorizer)
-        .of(DOMAIN)
-        .attributes(&[
-            Attr::ints("int64_vocabulary"),
-            Attr::strings("string_vocabulary"),
-        ]),
-    op("ZipMap", &[1], ONE, zip_map).of(DOMAIN).attributes(&[
-        Attr::ints("classlabels_int64s"),
-        Attr::strings("classlabels_strings"),
-    ]),
     op("ArrayFeatureExtractor", &[1], TWO, array_feature_extractor).of(DOMAIN),
     op("Binarizer", &[1], ONE, same)
         .of(DOMAIN)

@@ -1,7 +1,7 @@
 //! Pooling over windows and over whole channels, and its reverse.
 
 use super::rules::{ranked, ranked_from, refused};
-use super::window::{Sliding, dim, numbers};
+use super::window::{Sliding, dim, linear, numbers};
 use super::{ONE, op};
 use crate::attributes::AttributeError;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
@@ -84,23 +84,25 @@ fn max_unpool(cx: &mut Inference<'_>) -> Result<(), InferError> {
 }
 
 fn given_shape(cx: &Inference<'_>, rank: usize) -> Result<Vec<Dim>, InferError> {
-    let Some(given) = cx.constant_ints(2) else {
-        return Ok(vec![Dim::Unknown; rank]);
-    };
-    if given.len() != rank || given.iter().any(|&n| n < 0) {
-        return refused(format!(
-            "output_shape: expected {rank} numbers of at least 0, got {given:?}"
-        ));
+    let given = cx.dims(2)?.unwrap_or_else(|| vec![Dim::Unknown; rank]);
+    if given.len() != rank {
+        let got = given.len();
+        return refused(format!("output_shape: expected {rank} numbers, got {got}"));
     }
-    Ok(given.into_iter().map(|n| dim(i128::from(n))).collect())
+    Ok(given)
 }
 
 fn unpooled(sliding: &Sliding, axis: usize, input: &Dim, kernel: &Dim) -> Result<Dim, InferError> {
-    let (Some(input), Some(kernel)) = (input.known(), kernel.known()) else {
+    let Some(kernel) = kernel.known() else {
         return Ok(Dim::Unknown);
     };
     let (before, after) = sliding.padding(axis);
     let stride = i128::from(sliding.strides[axis]);
+    let Some(input) = input.known() else {
+        let more = kernel as i128 - before - after - stride;
+        let extent = linear(input, sliding.strides[axis], more);
+        return Ok(extent.map_or(Dim::Unknown, |extent| Dim::from_expr(&extent)));
+    };
     let extent = stride * (input as i128 - 1) + kernel as i128 - before - after;
     if extent < 0 {
         return refused(format!(

@@ -4,7 +4,7 @@ use super::layout::axes_of;
 use super::op;
 use super::rules::{constant_floats, refused};
 use crate::attributes::AttributeError;
-use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema, all_known};
 use crate::types::Dim;
 
 /// An extent after scaling, computed in single precision as the operator's page does.
@@ -22,7 +22,8 @@ fn scaled(dim: &Dim, scale: f32) -> Result<Dim, InferError> {
                 Dim::Unknown
             }
         }
-        dim if scale == 1.0 => dim.clone(),
+        // Whole numbers scale a dimension whatever it is, as far as single precision is exact.
+        dim if scale.fract() == 0.0 && scale < 65536.0 => dim.times(&Dim::Known(scale as usize)),
         _ => Dim::Unknown,
     })
 }
@@ -68,24 +69,23 @@ impl Policy {
 fn sized_shape(
     x: &[Dim],
     axes: &[usize],
-    sizes: &[i64],
+    sizes: &[Dim],
     policy: Policy,
 ) -> Result<Vec<Dim>, InferError> {
-    if sizes.len() != axes.len() || sizes.iter().any(|&n| n < 0) {
-        let want = axes.len();
-        return refused(format!(
-            "sizes: expected {want} numbers of at least 0, got {sizes:?}"
-        ));
+    if sizes.len() != axes.len() {
+        let (got, want) = (sizes.len(), axes.len());
+        return refused(format!("sizes: expected {want} numbers, got {got}"));
     }
     let mut out = x.to_vec();
     if policy == Policy::Stretch {
-        for (&axis, &size) in axes.iter().zip(sizes) {
-            out[axis] = usize::try_from(size).map_or(Dim::Unknown, Dim::Known);
+        for (&axis, size) in axes.iter().zip(sizes) {
+            out[axis] = size.clone();
         }
         return Ok(out);
     }
     let known: Option<Vec<usize>> = axes.iter().map(|&axis| x[axis].known()).collect();
-    let Some(known) = known.filter(|known| !known.contains(&0)) else {
+    let known = known.filter(|known| !known.contains(&0));
+    let (Some(known), Some(sizes)) = (known, all_known(sizes)) else {
         for &axis in axes {
             out[axis] = Dim::Unknown;
         }
@@ -94,7 +94,7 @@ fn sized_shape(
     let ratios = known
         .iter()
         .zip(sizes)
-        .map(|(&n, &size)| size as f32 / n as f32);
+        .map(|(&n, size)| size as f32 / n as f32);
     let scale = match policy {
         Policy::NotLarger => ratios.fold(f32::MAX, f32::min),
         _ => ratios.fold(0.0, f32::max),
@@ -138,7 +138,7 @@ fn resize(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let regions =
         cx.attributes.string("coordinate_transformation_mode")? == Some("tf_crop_and_resize");
     let scales = constant_floats(cx, 2).filter(|_| by_scale && !regions);
-    let sizes = cx.constant_ints(3).filter(|_| by_size);
+    let sizes = cx.dims(3)?.filter(|_| by_size);
     let out = match (scales, sizes) {
         (Some(scales), _) => scaled_shape(x, &axes, &scales)?,
         (None, Some(sizes)) => sized_shape(x, &axes, &sizes, policy)?,

@@ -2,6 +2,7 @@
 
 use crate::attributes::AttributeError;
 use crate::schema::{InferError, Inference};
+use crate::shape_inference::ShapeValue;
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -150,6 +151,25 @@ pub(super) fn common_shape(
         });
     }
     Ok(held)
+}
+
+/// The extent that an input of one element says: unknown when it is not known.
+///
+/// # Errors
+/// When it is negative; `what` says what it is.
+pub(super) fn input_extent(
+    cx: &Inference<'_>,
+    index: usize,
+    what: &'static str,
+) -> Result<Dim, InferError> {
+    let value = cx.value(index);
+    match value.as_ref().and_then(ShapeValue::single) {
+        None => Ok(Dim::Unknown),
+        Some(held) => match held.constant() {
+            None => Ok(Dim::from_expr(held)),
+            number => extent(number, what),
+        },
+    }
 }
 
 /// A number of a model as an extent: unknown when there is none.

@@ -13,7 +13,7 @@ fn unique(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let out = match (cx.attributes.int("axis")?, cx.shape(0)) {
         (None, shape) => {
             if let Some(shape) = shape {
-                inverse = super::layout::product(shape);
+                inverse = Dim::product(shape);
             }
             Some(vec![Dim::Unknown])
         }

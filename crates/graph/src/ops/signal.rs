@@ -1,17 +1,14 @@
 //! Signals: Fourier transforms, windows and mel filters.
 
 use super::layout::axis_of;
-use super::rules::{constant_int, extent, merge, named_dtype, ranked, ranked_from, refused};
+use super::rules::{constant_int, input_extent, merge, named_dtype, ranked, ranked_from, refused};
 use super::{ONE, op};
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 
 /// How many of `length` frequencies are not repeated by symmetry.
 fn one_side(length: &Dim) -> Dim {
-    match length.known() {
-        Some(n) => Dim::Known(n / 2 + 1),
-        None => Dim::Unknown,
-    }
+    length.div_floor(&Dim::Known(2)).plus(&Dim::Known(1))
 }
 
 /// Checks the last axis of a signal: 1 for real numbers, 2 for complex ones.
@@ -60,16 +57,10 @@ fn dft(cx: &mut Inference<'_>) -> Result<(), InferError> {
     match dft_axis(cx, signal.len())? {
         Some(axis) => {
             let length = if cx.has(1) {
-                extent(constant_int(cx, 1), "dft_length")?
+                input_extent(cx, 1, "dft_length")?
             } else if one_sided && inverse {
                 // Of one side of a transform it cannot be told whether the whole had an even or an odd length: even.
-                match signal[axis].known() {
-                    Some(n) => n
-                        .checked_sub(1)
-                        .and_then(|n| n.checked_mul(2))
-                        .map_or(Dim::Unknown, Dim::Known),
-                    None => Dim::Unknown,
-                }
+                signal[axis].minus(&Dim::Known(1)).times(&Dim::Known(2))
             } else {
                 signal[axis].clone()
             };
@@ -106,7 +97,7 @@ fn stft(cx: &mut Inference<'_>) -> Result<(), InferError> {
         None => (Dim::Unknown, Dim::Unknown),
     };
     let mut frame = if cx.has(3) {
-        extent(constant_int(cx, 3), "frame_length")?
+        input_extent(cx, 3, "frame_length")?
     } else if cx.has(2) {
         Dim::Unknown
     } else {
@@ -132,7 +123,10 @@ fn stft(cx: &mut Inference<'_>) -> Result<(), InferError> {
                 "a frame of {frame} samples is longer than the signal of {length}"
             ));
         }
-        (Some(length), Some(frame), Some(step)) => Dim::Known((length - frame) / step + 1),
+        (_, _, Some(step)) => length
+            .minus(&frame)
+            .div_floor(&Dim::Known(step))
+            .plus(&Dim::Known(1)),
         _ => Dim::Unknown,
     };
     let frequencies = if one_sided { one_side(&frame) } else { frame };
@@ -145,7 +139,7 @@ fn stft(cx: &mut Inference<'_>) -> Result<(), InferError> {
 fn window(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let number = cx.attributes.int_or("output_datatype", 1)?;
     let dtype = named_dtype("output_datatype", number)?;
-    let size = extent(constant_int(cx, 0), "size")?;
+    let size = input_extent(cx, 0, "size")?;
     cx.set(0, Some(dtype), Some(vec![size]));
     Ok(())
 }
@@ -154,8 +148,8 @@ fn window(cx: &mut Inference<'_>) -> Result<(), InferError> {
 fn mel_weight_matrix(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let number = cx.attributes.int_or("output_datatype", 1)?;
     let dtype = named_dtype("output_datatype", number)?;
-    let bands = extent(constant_int(cx, 0), "num_mel_bins")?;
-    let frequencies = one_side(&extent(constant_int(cx, 1), "dft_length")?);
+    let bands = input_extent(cx, 0, "num_mel_bins")?;
+    let frequencies = one_side(&input_extent(cx, 1, "dft_length")?);
     cx.set(0, Some(dtype), Some(vec![frequencies, bands]));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::rules::refused;
 use crate::attributes::AttributeError;
 use crate::schema::{InferError, Inference};
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 
 /// How the borders are filled.
@@ -125,7 +126,7 @@ impl Sliding {
             return Ok(match input {
                 input if stride == 1 => input.clone(),
                 Dim::Known(n) => dim((*n as i128 + stride - 1) / stride),
-                _ => Dim::Unknown,
+                input => input.div_ceil(&dim(stride)),
             });
         }
         let Some(kernel) = kernel.known() else {
@@ -139,8 +140,16 @@ impl Sliding {
         let (before, after) = self.padding(axis);
         let reach = self.reach(axis, kernel);
         let Some(input) = input.known() else {
-            let kept = stride == 1 && before + after == reach - 1;
-            return Ok(if kept { input.clone() } else { Dim::Unknown });
+            // With `ceil` the last window needs to begin in the input, which only numbers tell.
+            if self.ceil && stride != 1 {
+                return Ok(Dim::Unknown);
+            }
+            let room = linear(input, 1, before + after - reach);
+            let count = room.and_then(|room| {
+                room.div_floor(&DimExpr::from(self.strides[axis]))?
+                    .plus(&DimExpr::from(1))
+            });
+            return Ok(count.map_or(Dim::Unknown, |count| Dim::from_expr(&count)));
         };
         let padded = input as i128 + before + after;
         if padded < reach {
@@ -156,6 +165,12 @@ impl Sliding {
         }
         Ok(dim(count))
     }
+}
+
+/// `extent * times + more` of an extent that is an expression.
+pub(super) fn linear(extent: &Dim, times: i64, more: i128) -> Option<DimExpr> {
+    let more = DimExpr::from(i64::try_from(more).ok()?);
+    extent.expr()?.times(&DimExpr::from(times))?.plus(&more)
 }
 
 /// An extent that was computed: unknown when it is none that a tensor can have.

@@ -3,9 +3,10 @@
 use super::width::MOVABLE;
 use crate::kernel::{Build, Invocation, Kernel, KernelEntry, OpError};
 use refeed_graph::attributes::AttributeError;
-use refeed_graph::ops::layout::{
-    axes_of, axis_of, flatten_axis, reshape_shape, slice_range, split_sizes, transpose_order,
-};
+use refeed_graph::ops::layout::{axes_of, axis_of, transpose_order};
+use refeed_graph::ops::reshape::{flatten_axis, reshape_shape};
+use refeed_graph::ops::slice::slice_range;
+use refeed_graph::ops::split::split_sizes;
 use refeed_graph::schema::InferError;
 use refeed_values::layout::{Dims, broadcast_shape};
 use refeed_values::{DType, Extent, Layout, Tensor};
