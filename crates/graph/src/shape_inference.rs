@@ -31,6 +31,7 @@ pub use driver::DEPTH_LIMIT;
 pub use error::{Fault, Problem, ShapeInferenceError};
 pub(crate) use merge::common;
 pub use node::{infer_function_output_types, infer_node_outputs};
+pub(crate) use symbols::is_made;
 pub use values::{ShapeValue, VALUE_LIMIT};
 pub use write::{Declarations, GraphStep};
 

@@ -160,15 +160,18 @@ fn widened(
     extra: i64,
 ) -> Result<Dim, InferError> {
     let stride = i128::from(sliding.strides[axis]);
-    if sliding.auto_pad == AutoPad::Same {
-        return Ok(match input.known() {
-            Some(n) => dim(stride * n as i128),
-            None => input.times(&dim(stride)),
-        });
-    }
     let Some(kernel) = kernel.known() else {
         return Ok(Dim::Unknown);
     };
+    if sliding.auto_pad == AutoPad::Same {
+        // A kernel that does not reach to the next position leaves gaps at the end, which are filled or not.
+        let told = sliding.reach(axis, kernel) >= stride && extra == 0;
+        return Ok(if told {
+            input.times(&dim(stride))
+        } else {
+            Dim::Unknown
+        });
+    }
     let (before, after) = sliding.padding(axis);
     let more = i128::from(extra) + sliding.reach(axis, kernel) - before - after;
     let Some(input) = input.known() else {

@@ -174,13 +174,14 @@ pub(super) fn classifier(
     Ok(())
 }
 
-/// One class named means two: it, or not it.
+/// A score for each intercept; one of them for two classes tells how likely the second is.
 fn linear_classifier(cx: &mut Inference<'_>) -> Result<(), InferError> {
-    let count = classes(cx.attributes, "classlabels_ints", "classlabels_strings")?;
-    let scores = match count {
-        Some((_, 1)) => Dim::Known(2),
-        Some((_, count)) => Dim::Known(count),
-        None => Dim::Unknown,
+    let names = classes(cx.attributes, "classlabels_ints", "classlabels_strings")?;
+    let intercepts = cx.attributes.floats("intercepts")?.unwrap_or_default();
+    let scores = match (names, intercepts.len()) {
+        (_, 0) => Dim::Unknown,
+        (Some((_, 2)), 1) => Dim::Known(2),
+        (_, count) => Dim::Known(count),
     };
     classifier(cx, "classlabels_ints", scores)
 }

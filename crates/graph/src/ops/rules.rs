@@ -2,7 +2,7 @@
 
 use crate::attributes::AttributeError;
 use crate::schema::{InferError, Inference};
-use crate::shape_inference::ShapeValue;
+use crate::shape_inference::{ShapeValue, is_made};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -122,6 +122,8 @@ pub(super) fn merge(a: &Dim, b: &Dim, what: &str) -> Result<Dim, InferError> {
         }
         (Dim::Known(_), _) | (_, Dim::Unknown) => Ok(a.clone()),
         (_, Dim::Known(_)) | (Dim::Unknown, _) => Ok(b.clone()),
+        // A name that the model has says more than one that was made for what is not known.
+        (Dim::Symbol(a), Dim::Symbol(_)) if is_made(a) => Ok(b.clone()),
         _ => Ok(a.clone()),
     }
 }

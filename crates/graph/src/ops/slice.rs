@@ -30,16 +30,20 @@ pub fn slice_range(
             i128::from(at)
         }
     };
+    if dim == 0 {
+        return Ok((0, 0));
+    }
     let step = i128::from(step);
-    let (low, high) = if step > 0 {
-        (0, extent)
+    // Backwards, a start before the first position is the first position, other than in Python.
+    let (start, end) = if step > 0 {
+        let clamp = |at: i64| from_end(at).clamp(0, extent);
+        (clamp(start), clamp(end))
     } else {
-        (-1, extent - 1)
+        (
+            from_end(start).clamp(0, extent - 1),
+            from_end(end).clamp(-1, extent - 1),
+        )
     };
-    let (start, end) = (
-        from_end(start).clamp(low, high),
-        from_end(end).clamp(low, high),
-    );
     let span = if step > 0 { end - start } else { start - end };
     if span <= 0 {
         return Ok((0, 0));
@@ -72,6 +76,7 @@ const ENDLESS: i64 = i32::MAX as i64;
 fn clamped(bound: &DimExpr, extent: &DimExpr) -> Option<DimExpr> {
     match bound.constant() {
         Some(n) if n >= ENDLESS => Some(extent.clone()),
+        Some(n) if n <= -ENDLESS => Some(DimExpr::from(0)),
         Some(n) if n < 0 => extent.plus(bound)?.larger(&DimExpr::from(0)),
         // Of an expression that may be negative it is not known from where it counts.
         _ if bound.is_natural() => extent.smaller(bound),
@@ -90,7 +95,7 @@ fn taken(extent: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<
     }
     let end = clamped(end, extent)?;
     // The last ones, as many as there are.
-    if let Some(count) = start.constant().filter(|&n| n < 0)
+    if let Some(count) = start.constant().filter(|&n| n < 0 && n > -ENDLESS)
         && end == *extent
     {
         let count = extent.smaller(&DimExpr::from(count.checked_neg()?))?;
@@ -226,8 +231,8 @@ mod tests {
                 out.push(at);
                 at = at.saturating_add(step);
             }
-        } else {
-            let (mut at, end) = (start.clamp(-1, n - 1), end.clamp(-1, n - 1));
+        } else if n > 0 {
+            let (mut at, end) = (start.clamp(0, n - 1), end.clamp(-1, n - 1));
             while at > end {
                 out.push(at);
                 at = at.saturating_add(step);

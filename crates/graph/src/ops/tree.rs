@@ -30,8 +30,8 @@ fn regressor(cx: &mut Inference<'_>) -> Result<(), InferError> {
 fn tree_classifier(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let names = classes(cx.attributes, "classlabels_int64s", "classlabels_strings")?;
     let scores = match names {
-        Some((_, count)) if count > 1 => Dim::Known(count),
-        _ => Dim::Unknown,
+        Some((_, count)) => Dim::Known(count),
+        None => Dim::Unknown,
     };
     classifier(cx, "classlabels_int64s", scores)
 }

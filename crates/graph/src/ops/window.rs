@@ -77,6 +77,8 @@ pub(super) struct Sliding {
     pub(super) auto_pad: AutoPad,
     /// Whether a last window that reaches beyond the end counts.
     ceil: bool,
+    /// Whether windows that would begin in the padding after the input are left out of those.
+    within: bool,
 }
 
 impl Sliding {
@@ -92,6 +94,7 @@ impl Sliding {
             pads: numbers(cx, "pads", axes.saturating_mul(2), 0, 0)?,
             auto_pad: AutoPad::read(cx)?,
             ceil: cx.attributes.flag("ceil_mode", false)?,
+            within: cx.opset >= 22,
         })
     }
 
@@ -123,6 +126,11 @@ impl Sliding {
     ) -> Result<Dim, InferError> {
         let stride = i128::from(self.strides[axis]);
         if self.auto_pad == AutoPad::Same {
+            // Before opset 22 such windows count that begin after the input, which a kernel shorter than its step has.
+            let short = |kernel| self.reach(axis, kernel) < stride;
+            if self.ceil && !self.within && kernel.known().is_none_or(short) {
+                return Ok(Dim::Unknown);
+            }
             return Ok(match input {
                 input if stride == 1 => input.clone(),
                 Dim::Known(n) => dim((*n as i128 + stride - 1) / stride),
@@ -140,14 +148,18 @@ impl Sliding {
         let (before, after) = self.padding(axis);
         let reach = self.reach(axis, kernel);
         let Some(input) = input.known() else {
-            // With `ceil` the last window needs to begin in the input, which only numbers tell.
-            if self.ceil && stride != 1 {
+            // Whether the last window begins in the input only numbers tell.
+            if self.ceil && self.within {
                 return Ok(Dim::Unknown);
             }
-            let room = linear(input, 1, before + after - reach);
-            let count = room.and_then(|room| {
-                room.div_floor(&DimExpr::from(self.strides[axis]))?
-                    .plus(&DimExpr::from(1))
+            let stride = DimExpr::from(self.strides[axis]);
+            let count = linear(input, 1, before + after - reach).and_then(|room| {
+                let steps = if self.ceil {
+                    room.div_ceil(&stride)?
+                } else {
+                    room.div_floor(&stride)?
+                };
+                steps.plus(&DimExpr::from(1))
             });
             return Ok(count.map_or(Dim::Unknown, |count| Dim::from_expr(&count)));
         };
@@ -159,9 +171,12 @@ impl Sliding {
         }
         let room = padded - reach;
         let mut count = room / stride + 1;
-        // The last window must begin in the input or the padding before it.
-        if self.ceil && room % stride != 0 && count * stride < input as i128 + before {
+        if self.ceil && room % stride != 0 {
             count += 1;
+        }
+        // Since opset 22 the last window must begin in the input or the padding before it.
+        if self.ceil && self.within && (count - 1) * stride >= input as i128 + before {
+            count -= 1;
         }
         Ok(dim(count))
     }

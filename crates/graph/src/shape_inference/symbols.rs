@@ -10,6 +10,11 @@ use std::sync::Arc;
 
 const PREFIX: &str = "unk__";
 
+/// Whether a dimension's name was made here for what nothing names.
+pub(crate) fn is_made(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
 /// Numbers of the fresh symbols in a text.
 fn numbers(text: &str) -> impl Iterator<Item = u64> {
     let found = text.match_indices(PREFIX);
