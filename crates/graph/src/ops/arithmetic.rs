@@ -4,8 +4,9 @@
 //! Each function answers for output 0 of its operator, from [`Inference::value`] of the inputs; `None` where nothing can
 //! be told, which is never an error: the types of the node are checked by its own rule.
 
-use super::layout::{slice_range, split_sizes};
 use super::rules::constant_int;
+use super::slice::slice_range;
+use super::split::split_sizes;
 use crate::schema::{Inference, normalize_axis};
 use crate::shape_inference::{DimExpr, ShapeValue};
 use crate::types::Dim;

@@ -2,6 +2,7 @@
 
 use super::arithmetic;
 use super::layout::axis_of;
+use super::rules::{merge, refused};
 use super::{MANY, op};
 use crate::schema::{Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
@@ -26,26 +27,14 @@ fn concat(cx: &mut Inference<'_>) -> Result<(), InferError> {
             continue;
         };
         if shape.len() != rank {
-            return Err(InferError::Shape(format!(
-                "input {index} has {} axes, others {rank}",
-                shape.len()
-            )));
+            let got = shape.len();
+            return refused(format!("input {index} has {got} axes, others {rank}"));
         }
         for (at, dim) in shape.iter().enumerate() {
             if at == axis {
                 total = total.plus(dim);
-                continue;
-            }
-            match (&out[at], dim) {
-                (Dim::Known(a), Dim::Known(b)) if a != b => {
-                    return Err(InferError::Shape(format!(
-                        "axis {at} of input {index} is {b}, of others {a}"
-                    )));
-                }
-                (Dim::Unknown, dim) | (Dim::Symbol(_), dim @ Dim::Known(_)) => {
-                    out[at] = dim.clone()
-                }
-                _ => {}
+            } else {
+                out[at] = merge(&out[at], dim, &format!("axis {at} of input {index}"))?;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::arithmetic;
 use super::layout::axis_of;
+use super::rules::{extent, input_extent};
 use super::{ONE, THREE, TWO, op};
 use crate::attributes::AttributeError;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema, normalize_axis};
@@ -67,16 +68,14 @@ fn gather_nd(cx: &mut Inference<'_>) -> Result<(), InferError> {
 fn top_k(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let axis = cx.attributes.int_or("axis", -1)?;
     let k = match cx.opset {
-        ..10 => Some(cx.attributes.required_int("k")?),
-        _ => cx.constant_ints(1).and_then(|k| k.first().copied()),
+        ..10 => extent(Some(cx.attributes.required_int("k")?), "k")?,
+        _ => input_extent(cx, 1, "K")?,
     };
     let mut out = None;
     if let Some(shape) = cx.shape(0) {
         let axis = axis_of(axis, shape.len())?;
         let mut dims = shape.to_vec();
-        dims[axis] = k
-            .and_then(|k| usize::try_from(k).ok())
-            .map_or(Dim::Unknown, Dim::Known);
+        dims[axis] = k;
         out = Some(dims);
     }
     let dtype = cx.dtype(0);
@@ -95,7 +94,7 @@ fn non_zero(cx: &mut Inference<'_>) -> Result<(), InferError> {
 
 fn one_hot(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let axis = cx.attributes.int_or("axis", -1)?;
-    let depth = cx.constant_ints(1).and_then(|depth| depth.first().copied());
+    let depth = input_extent(cx, 1, "depth")?;
     let mut out = None;
     if let Some(indices) = cx.shape(0) {
         let rank = indices.len() + 1;
@@ -105,12 +104,7 @@ fn one_hot(cx: &mut Inference<'_>) -> Result<(), InferError> {
             ))
         })?;
         let mut dims = indices.to_vec();
-        dims.insert(
-            axis,
-            depth
-                .and_then(|n| usize::try_from(n).ok())
-                .map_or(Dim::Unknown, Dim::Known),
-        );
+        dims.insert(axis, depth);
         out = Some(dims);
     }
     let dtype = cx.dtype(2);

@@ -2,13 +2,13 @@
 //!
 //! The shape arithmetic stands here once; the kernels of the runtime crate call it with the same numbers.
 
+use super::arithmetic;
 use super::rules::{broadcast_shapes, refused};
 use super::{ONE, TWO, op};
 use crate::attributes::AttributeError;
 use crate::schema::{
     Arity, Attr, InferError, Inference, OpSchema, all_known, known_dims, normalize_axis,
 };
-use crate::shape_inference::{ShapeValue, VALUE_LIMIT};
 use crate::types::Dim;
 use refeed_values::MAX_RANK;
 use refeed_values::layout::Dims;
@@ -71,7 +71,8 @@ fn transpose(cx: &mut Inference<'_>) -> Result<(), InferError> {
         let order = transpose_order(perm, shape.len())?;
         out = Some(order.iter().map(|&axis| shape[axis].clone()).collect());
     }
-    cx.set_value(0, cx.value(0));
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
     cx.set(0, cx.dtype(0), out);
     Ok(())
 }
@@ -92,14 +93,6 @@ pub(super) fn given_axes(
     Ok(cx.constant_ints(input).map(Some))
 }
 
-/// The values that a squeezed or unsqueezed input has.
-fn rerank(cx: &mut Inference<'_>, rank: Option<usize>) {
-    if let Some(rank) = rank.filter(|&rank| rank < 2) {
-        let value = cx.value(0).and_then(|value| value.with_rank(rank == 0));
-        cx.set_value(0, value);
-    }
-}
-
 fn squeeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let axes = given_axes(cx, 1, 13)?;
     let out = match (cx.shape(0), axes) {
@@ -117,7 +110,8 @@ fn squeeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
             .map(|known| known_dims(&known.into_iter().filter(|&n| n != 1).collect::<Dims>())),
         (Some(shape), None) => unplaced(cx, |count| shape.len().checked_sub(count)),
     };
-    rerank(cx, out.as_ref().map(Vec::len));
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
     cx.set(0, cx.dtype(0), out);
     Ok(())
 }
@@ -153,7 +147,8 @@ fn unsqueeze(cx: &mut Inference<'_>) -> Result<(), InferError> {
         }
         (Some(shape), None) => unplaced(cx, |count| shape.len().checked_add(count)),
     };
-    rerank(cx, out.as_ref().map(Vec::len));
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
     cx.set(0, cx.dtype(0), out);
     Ok(())
 }
@@ -163,17 +158,10 @@ fn expand(cx: &mut Inference<'_>) -> Result<(), InferError> {
         (Some(input), Some(wanted)) => Some(broadcast_shapes(input, &wanted)?),
         _ => None,
     };
-    // One element, or all of them as they are.
-    if let Some([Dim::Known(count)]) = out.as_deref()
-        && let Some(value) = cx.value(0)
-        && *count <= VALUE_LIMIT
-    {
-        let elements = match value.elements() {
-            [one] => vec![one.clone(); *count],
-            all => all.to_vec(),
-        };
-        cx.set_value(0, ShapeValue::vector(elements));
-    }
+    let value = out
+        .as_ref()
+        .and_then(|shape| arithmetic::expanded(cx, shape));
+    cx.set_value(0, value);
     cx.set(0, cx.dtype(0), out);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::arithmetic;
 use super::layout::{axes_of, axis_of};
-use super::rules::{constant_int, ranked, ranked_from};
+use super::rules::{constant_int, extent, ranked, ranked_from};
 use super::{THREE, TWO, op};
 use crate::attributes::AttributeError;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
@@ -90,6 +90,29 @@ fn padded(dim: &Dim, before: i64, after: i64) -> Option<Dim> {
     Some(Dim::from_expr(&dim.expr()?.plus(&DimExpr::from(total))?))
 }
 
+/// The shape after padding by numbers that are expressions.
+fn padded_by_value(
+    cx: &Inference<'_>,
+    shape: &[Dim],
+    axes: Option<&[i64]>,
+) -> Result<Vec<Dim>, InferError> {
+    let axes = match axes {
+        Some(axes) => axes_of(axes, shape.len())?,
+        None => (0..shape.len()).collect(),
+    };
+    let pads = cx.value(1);
+    let mut out = shape.to_vec();
+    for (i, &axis) in axes.iter().enumerate() {
+        let padded = pads.as_ref().and_then(|pads| {
+            let pads = pads.elements();
+            let (before, after) = (pads.get(i)?.as_ref()?, pads.get(axes.len() + i)?.as_ref()?);
+            shape[axis].expr()?.plus(before)?.plus(after)
+        });
+        out[axis] = padded.map_or(Dim::Unknown, |extent| Dim::from_expr(&extent));
+    }
+    Ok(out)
+}
+
 fn pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
     PadMode::from_name(cx.attributes.string("mode")?)?;
     let pads = match cx.opset {
@@ -103,6 +126,9 @@ fn pad(cx: &mut Inference<'_>) -> Result<(), InferError> {
         Some(None)
     };
     let mut out = cx.shape(0).map(|shape| vec![Dim::Unknown; shape.len()]);
+    if let (Some(shape), None, Some(axes)) = (cx.shape(0), &pads, &axes) {
+        out = Some(padded_by_value(cx, shape, axes.as_deref())?);
+    }
     if let (Some(shape), Some(pads), Some(axes)) = (cx.shape(0), pads, axes) {
         let widths = pad_widths(&pads, axes.as_deref(), shape.len())?;
         let dims: Result<Vec<Dim>, InferError> = shape
@@ -139,23 +165,13 @@ fn tile_axis(cx: &mut Inference<'_>) -> Result<(), InferError> {
         match (constant_int(cx, 1), constant_int(cx, 2)) {
             (Some(times), Some(axis)) => {
                 let axis = axis_of(axis, out.len())?;
-                out[axis] = repeated(&out[axis], times)?;
+                out[axis] = out[axis].times(&extent(Some(times), "tiles")?);
             }
             _ => out.fill(Dim::Unknown),
         }
     }
     cx.set(0, cx.dtype(0), out);
     Ok(())
-}
-
-/// An extent that is repeated.
-fn repeated(dim: &Dim, times: i64) -> Result<Dim, InferError> {
-    let Ok(times) = usize::try_from(times) else {
-        return Err(InferError::Shape(format!(
-            "repeats: expected numbers of at least 0, got {times}"
-        )));
-    };
-    Ok(dim.times(&Dim::Known(times)))
 }
 
 fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -175,7 +191,7 @@ fn tile(cx: &mut Inference<'_>) -> Result<(), InferError> {
             Some(tiled.map(|(dim, times)| dim.times(times)).collect())
         }
         (Some(shape), None) => Some(vec![Dim::Unknown; shape.len()]),
-        _ => None,
+        (None, repeats) => repeats.map(|repeats| vec![Dim::Unknown; repeats.len()]),
     };
     if cx.shape(0).is_some_and(|shape| shape.len() == 1) {
         cx.set_value(0, arithmetic::tiled(cx));

@@ -1,5 +1,6 @@
 //! `Reshape` and `Flatten`: the same elements, counted along other axes.
 
+use super::arithmetic;
 use super::layout::axis_of;
 use super::rules::refused;
 use super::{ONE, op};
@@ -138,10 +139,8 @@ fn reshape(cx: &mut Inference<'_>) -> Result<(), InferError> {
         Some(wanted) => Some(reshaped(cx.shape(0), &wanted, allow_zero)?),
         None => None,
     };
-    if let Some(rank) = out.as_ref().map(Vec::len).filter(|&rank| rank < 2) {
-        let value = cx.value(0).and_then(|value| value.with_rank(rank == 0));
-        cx.set_value(0, value);
-    }
+    let rank = out.as_ref().map(Vec::len);
+    cx.set_value(0, arithmetic::moved(cx, rank));
     cx.set(0, dtype, out);
     Ok(())
 }
@@ -168,10 +167,17 @@ fn left_over(input: &[Dim], out: &[Dim], free: usize) -> Dim {
     if divisor == Dim::Known(1) {
         return total;
     }
-    let quotient = total.expr().zip(divisor.expr());
-    quotient
-        .and_then(|(total, divisor)| total.div_exact(&divisor))
-        .map_or(Dim::Unknown, |quotient| Dim::from_expr(&quotient))
+    let (Some(total), Some(divisor)) = (total.expr(), divisor.expr()) else {
+        return Dim::Unknown;
+    };
+    let quotient = match total.div_exact(&divisor) {
+        // A model that runs divides evenly, so that rounding takes nothing away.
+        None if total.constant().is_none() && divisor.constant().is_some() => {
+            total.div_floor(&divisor)
+        }
+        quotient => quotient,
+    };
+    quotient.map_or(Dim::Unknown, |quotient| Dim::from_expr(&quotient))
 }
 
 fn flatten(cx: &mut Inference<'_>) -> Result<(), InferError> {
@@ -250,7 +256,7 @@ mod tests {
         let rows = [Dim::Unknown, Dim::Known(12)];
         assert_eq!(left_over(&input, &rows, 0), symbol("batch*length"));
         let uneven = [symbol("batch"), Dim::Unknown, Dim::Known(5)];
-        assert_eq!(left_over(&input, &uneven, 1), Dim::Unknown);
+        assert_eq!(left_over(&input, &uneven, 1), symbol("(12 * length) // 5"));
         let empty = [Dim::Known(0), Dim::Unknown];
         assert_eq!(left_over(&input, &empty, 1), Dim::Unknown);
         let input = [Dim::Known(2), Dim::Known(6), Dim::Known(5)];

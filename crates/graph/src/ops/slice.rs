@@ -1,10 +1,11 @@
 //! `Slice`: positions of a tensor along its axes.
 
+use super::arithmetic;
 use super::layout::{axes_of, given_axes};
 use super::op;
 use super::rules::refused;
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
-use crate::shape_inference::{DimExpr, ShapeValue};
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 use refeed_values::MAX_RANK;
 
@@ -140,24 +141,6 @@ fn sliced(
     })
 }
 
-/// The elements that a slice takes of a value of one axis.
-fn sliced_value(
-    value: &ShapeValue,
-    start: Option<&DimExpr>,
-    end: Option<&DimExpr>,
-    step: Option<i64>,
-) -> Option<ShapeValue> {
-    let (start, end, step) = (start?.constant()?, end?.constant()?, step?);
-    let elements = value.elements();
-    let (first, count) = slice_range(elements.len(), start, end, step).ok()?;
-    let step = isize::try_from(step).unwrap_or(isize::MAX);
-    let at = |i: usize| {
-        let offset = isize::try_from(i).ok()?.checked_mul(step)?;
-        elements.get(first.checked_add_signed(offset)?).cloned()
-    };
-    ShapeValue::vector((0..count).map(at).collect::<Option<_>>()?)
-}
-
 fn slice(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
     let starts = bounds(cx, "starts", 1)?;
@@ -195,11 +178,13 @@ fn slice(cx: &mut Inference<'_>) -> Result<(), InferError> {
             None => None,
         };
         out[axis] = sliced(&shape[axis], start.as_ref(), end.as_ref(), step)?;
-        if shape.len() == 1 {
-            let value = cx
-                .value(0)
-                .and_then(|value| sliced_value(&value, start.as_ref(), end.as_ref(), step));
-            cx.set_value(0, value);
+        let numbers = (
+            start.and_then(|start| start.constant()),
+            end.and_then(|end| end.constant()),
+            step,
+        );
+        if let (1, (Some(start), Some(end), Some(step))) = (shape.len(), numbers) {
+            cx.set_value(0, arithmetic::sliced(cx, start, end, step));
         }
     }
     cx.set(0, dtype, Some(out));

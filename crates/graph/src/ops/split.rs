@@ -1,10 +1,11 @@
 //! `Split`: a tensor as parts along an axis.
 
+use super::arithmetic;
 use super::layout::axis_of;
 use super::rules::refused;
 use super::{MANY, op};
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
-use crate::shape_inference::{DimExpr, ShapeValue};
+use crate::shape_inference::DimExpr;
 use crate::types::Dim;
 use refeed_values::layout::Dims;
 
@@ -95,13 +96,20 @@ impl Parts {
                     .expr()
                     .zip(i64::try_from(outputs).ok())
                     .and_then(|(dim, count)| dim.div_exact(&DimExpr::from(count)));
-                let part = match exact {
-                    Some(part) => Dim::from_expr(&part),
-                    // What does not go up is an error, unless the last part may be shorter.
-                    None if !uneven => dim.div_floor(&Dim::Known(outputs)),
-                    None => Dim::Unknown,
-                };
-                return Ok(vec![part; outputs]);
+                let count = Dim::Known(outputs);
+                if let Some(part) = exact {
+                    return Ok(vec![Dim::from_expr(&part); outputs]);
+                }
+                // What does not go up is an error, unless the last part may be shorter.
+                if !uneven {
+                    return Ok(vec![dim.div_floor(&count); outputs]);
+                }
+                // Of few positions other parts than the last are cut short, too, but not the first.
+                let mut parts = vec![Dim::Unknown; outputs];
+                if let Some(first) = parts.first_mut() {
+                    *first = dim.div_ceil(&count);
+                }
+                return Ok(parts);
             }
             Parts::Given(sizes) => sizes,
         };
@@ -121,21 +129,6 @@ impl Parts {
     }
 }
 
-/// Parts of a value of one axis.
-fn split_value(cx: &mut Inference<'_>, extents: &[Dim]) {
-    let Some(value) = cx.value(0).filter(|value| !value.is_scalar()) else {
-        return;
-    };
-    let mut rest = value.elements();
-    for (index, extent) in extents.iter().enumerate() {
-        let Some((part, after)) = extent.known().and_then(|n| rest.split_at_checked(n)) else {
-            return;
-        };
-        cx.set_value(index, ShapeValue::vector(part.to_vec()));
-        rest = after;
-    }
-}
-
 fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let dtype = cx.dtype(0);
     let axis = cx.attributes.int_or("axis", 0)?;
@@ -152,9 +145,17 @@ fn split(cx: &mut Inference<'_>) -> Result<(), InferError> {
         return Ok(());
     };
     let axis = axis_of(axis, shape.len())?;
-    let extents = Parts::read(cx)?.extents(&shape[axis], outputs, cx.opset >= 18)?;
-    if shape.len() == 1 {
-        split_value(cx, &extents);
+    let uneven = cx.opset >= 18;
+    let extents = Parts::read(cx)?.extents(&shape[axis], outputs, uneven)?;
+    let sizes: Option<Vec<i64>> = extents
+        .iter()
+        .map(|extent| i64::try_from(extent.known()?).ok())
+        .collect();
+    if let (1, Some(sizes)) = (shape.len(), sizes) {
+        let values = arithmetic::split(cx, Some(&sizes), uneven).unwrap_or_default();
+        for (index, value) in values.into_iter().enumerate() {
+            cx.set_value(index, Some(value));
+        }
     }
     for (index, extent) in extents.into_iter().enumerate() {
         let mut dims = shape.to_vec();
