@@ -120,7 +120,8 @@ impl Substitution {
                 && !scope.nested.contains(old);
         }
         let once = !scope.fixed.single_use.contains(new) || scope.reads.get(old) == Some(&1);
-        once && !scope.nested.contains(new)
+        let name = self.renamed.get(new).map_or(new, String::as_str);
+        once && !scope.nested.contains(name)
     }
 
     /// Lets `old` give way to `new`.

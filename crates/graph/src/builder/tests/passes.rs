@@ -157,6 +157,25 @@ fn identities_stay_where_a_nested_graph_would_hide_the_value() {
     );
     assert_eq!(builder.remove_identity_nodes(), 0);
     builder.to_model().unwrap();
+    // A value that takes the name of an output is hidden no more.
+    let own = || graph("", vec![node("Neg", "x", "a")], "a");
+    let mut builder = of(
+        "x cond",
+        vec![
+            node("Abs", "x", "a"),
+            branches(own(), own(), "z"),
+            node("Identity", "a", "y"),
+            node("Identity", "a", "b"),
+            node("Neg", "b", "n"),
+        ],
+        "y z n",
+    );
+    assert_eq!(builder.remove_identity_nodes(), 2);
+    assert_eq!(
+        listing(builder.graph()),
+        "Abs(x) -> y; If(cond) -> z; Neg(y) -> n"
+    );
+    builder.to_model().unwrap();
 }
 
 #[test]
