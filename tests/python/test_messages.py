@@ -825,6 +825,11 @@ def test_a_payload_has_one_address_from_message_to_session() -> None:
     start = address(memoryview(content))
     assert address(model.graph.initializer[0].raw_data_view()) == start
     assert address(message.graph.initializer[0].raw_data_view()) == start
+    # A session that had moved a payload would have counted it.
+    del model.graph.node[1], model.graph.node[0].attribute[:]
+    runnable = refeed.load(model)
+    refeed.RuntimeSession(runnable).run({"x": np.ones((2, 3), np.float32)})
+    assert runnable.moved_payloads == 0
     array = refeed.onnx.numpy_helper.to_array(model.graph.initializer[0], copy=False)
     assert array.__array_interface__["data"][0] == start
     np.testing.assert_array_equal(array, weights)
