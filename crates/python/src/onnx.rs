@@ -44,6 +44,8 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     module.add_class::<options::SerializeSizeResult>()?;
     module.add_class::<unknown::UnknownField>()?;
     classes::add_to(&module)?;
+    let sequence = py.import("collections.abc")?.getattr("MutableSequence")?;
+    sequence.call_method1("register", (py.get_type::<repeated::Repeated>(),))?;
     module.add_function(wrap_pyfunction!(files::bring_in, &module)?)?;
     module.add_function(wrap_pyfunction!(files::write_split, &module)?)?;
     module.add_function(wrap_pyfunction!(files::write_bytes, &module)?)?;

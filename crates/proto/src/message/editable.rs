@@ -264,7 +264,10 @@ impl EditableMessage {
 
     /// Makes this message present in its parent, empty or not.
     pub fn set_present(self: &Arc<Self>, lock: &mut TreeLock) {
-        self.mark_changed(lock);
+        let parent = &self.state.ro(lock).parent;
+        if parent.as_ref().is_some_and(|parent| !parent.present) {
+            self.mark_changed(lock);
+        }
     }
 
     /// Clears a field. A message or items that somebody holds live on by themselves.
@@ -296,6 +299,58 @@ impl EditableMessage {
             });
         }
         self.put_frozen(lock, with);
+        Ok(())
+    }
+
+    /// Becomes a frozen message of the same descriptor as [`replace`](EditableMessage::replace) does, but absent messages
+    /// that somebody holds stay parts of this one: they become the messages in their places, or stay absent.
+    ///
+    /// # Errors
+    /// When messages would be nested too deep; nothing has changed then.
+    pub fn copy(
+        self: &Arc<Self>,
+        lock: &mut TreeLock,
+        from: Arc<FrozenMessage>,
+    ) -> Result<(), NestingError> {
+        let slots = self
+            .state
+            .ro(lock)
+            .edit
+            .iter()
+            .flat_map(|slots| slots.iter());
+        let held: Vec<(u16, Arc<EditableMessage>)> = (0..)
+            .zip(slots)
+            .filter_map(|(slot, held)| match held {
+                Slot::Stub(stub) if Arc::strong_count(stub) > 1 => Some((slot, stub.clone())),
+                _ => None,
+            })
+            .collect();
+        self.replace(lock, from)?;
+        for (slot, stub) in held {
+            let message = match self.state.ro(lock).look(slot) {
+                Look::Value(Value::Message(message))
+                | Look::Slot(Slot::Message(Child::Frozen(message))) => Some(message.clone()),
+                _ => None,
+            };
+            let state = stub.state.rw(lock);
+            state.parent = Some(Parent {
+                message: Arc::downgrade(self),
+                slot,
+                present: message.is_some(),
+            });
+            let new = match message {
+                None => Slot::Stub(stub),
+                Some(message) => {
+                    let old = state.edit.take();
+                    state.unknown = message.unknown().cloned();
+                    state.frozen = Some(message);
+                    let old = old.into_iter().flat_map(|slots| slots.into_vec());
+                    detach(lock, old.flat_map(Slot::into_editable).collect());
+                    Slot::Message(Child::Editable(stub))
+                }
+            };
+            self.state.rw(lock).edit(self.descriptor)[usize::from(slot)] = new;
+        }
         Ok(())
     }
 

@@ -228,3 +228,44 @@ fn rewriting_shares_what_does_not_change() {
     let same = before.rewrite(|_, _| Ok::<_, NestingError>(None)).unwrap();
     assert!(Arc::ptr_eq(&same, &before));
 }
+
+#[test]
+fn absent_messages_that_somebody_holds_stay_parts_of_a_copy() {
+    let lock = &mut *lock();
+    let (tensor, sequence, optional) = (
+        slot(&TYPE_PROTO, "tensor_type"),
+        slot(&TYPE_PROTO, "sequence_type"),
+        slot(&TYPE_PROTO, "optional_type"),
+    );
+    let elem = slot(&TYPE_PROTO_TENSOR, "elem_type");
+    let from = EditableMessage::new(&TYPE_PROTO);
+    let inner = from.child(lock, tensor).unwrap();
+    inner.set(lock, elem, Value::Int(3)).unwrap();
+    let frozen = from.freeze(lock).unwrap();
+
+    let to = EditableMessage::new(&TYPE_PROTO);
+    let present = to.child(lock, optional).unwrap();
+    present.set_present(lock);
+    let held = [
+        to.child(lock, tensor).unwrap(),
+        to.child(lock, sequence).unwrap(),
+    ];
+    to.copy(lock, frozen.clone()).unwrap();
+    assert_eq!(to.freeze(lock).unwrap(), frozen);
+    assert_eq!(held[0].get(lock, elem), Value::Int(3));
+    held[0].set(lock, elem, Value::Int(5)).unwrap();
+    let Value::Message(now) = to.freeze(lock).unwrap().value(tensor).clone() else {
+        panic!("no tensor type")
+    };
+    assert_eq!(*now.value(elem), Value::Int(5));
+    // The other one is still absent, and takes the oneof when it is edited.
+    held[1].set_present(lock);
+    assert_eq!(
+        to.which_oneof(lock, TYPE_PROTO.oneofs[0].fields),
+        Some(sequence)
+    );
+    assert!(!to.has(lock, tensor));
+    // What was there before lives on by itself.
+    present.set_present(lock);
+    assert!(!to.has(lock, optional));
+}

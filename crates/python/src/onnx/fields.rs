@@ -51,21 +51,30 @@ pub(crate) fn set(
     field: &'static FieldDescriptor,
     value: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let refused = |what| {
-        Err(PyAttributeError::new_err(format!(
-            "Assignment not allowed to {what} field \"{}\" in protocol message object.",
-            field.name
-        )))
-    };
     let Some(value) = value else {
         return Err(PyAttributeError::new_err("Cannot delete field attribute"));
     };
     if field.repeated {
-        return refused("map, or repeated");
+        return Err(no_assignment("map, or repeated", field));
     }
-    if field.kind.message().is_some() {
-        return refused("message");
-    }
-    let value = scalar::to_value(field, value)?;
-    tree::with(|lock| cell.set(lock, field.slot, value)).map_err(|error| too_deep(py, error))
+    let value = match field.kind.message() {
+        Some(_) => Err(no_assignment("message", field)),
+        None => scalar::to_value(field, value),
+    };
+    let done = tree::with(|lock| match value {
+        Ok(value) => Ok(cell.set(lock, field.slot, value)),
+        // As protobuf has it: trying to set a field is enough for the message to be there.
+        Err(error) => {
+            cell.set_present(lock);
+            Err(error)
+        }
+    });
+    done?.map_err(|error| too_deep(py, error))
+}
+
+fn no_assignment(what: &str, field: &FieldDescriptor) -> PyErr {
+    PyAttributeError::new_err(format!(
+        "Assignment not allowed to {what} field \"{}\" in protocol message object.",
+        field.name
+    ))
 }

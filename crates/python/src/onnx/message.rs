@@ -182,7 +182,9 @@ impl Message {
     }
 
     fn ClearField(&self, field_name: &Bound<'_, PyAny>) -> PyResult<()> {
-        let named = self.named(field_name)?;
+        let named = self
+            .named(field_name)
+            .inspect_err(|_| tree::with(|lock| self.cell.set_present(lock)))?;
         tree::with(|lock| {
             let slot = match named {
                 Named::Field(field) => Some(field.slot),
@@ -226,8 +228,12 @@ impl Message {
     }
 
     fn CopyFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
-        let other = self.same_class("CopyFrom", other_msg)?;
-        tree::with(|lock| self.cell.replace(lock, other))
+        let frozen = self.same_class("CopyFrom", other_msg)?;
+        let itself = other_msg.cast::<Message>();
+        if itself.is_ok_and(|other| Arc::ptr_eq(&other.get().cell, &self.cell)) {
+            return Ok(());
+        }
+        tree::with(|lock| self.cell.copy(lock, frozen))
             .map_err(|error| too_deep(other_msg.py(), error))
     }
 

@@ -110,9 +110,30 @@ impl Repeated {
 
     fn push_all(&self, py: Python<'_>, values: Vec<Value>) -> PyResult<()> {
         if values.is_empty() {
+            tree::with(|lock| self.cell.set_present(lock));
             return Ok(());
         }
         self.splice(py, usize::MAX..usize::MAX, values)
+    }
+
+    /// What an edit gives. One that fails makes the message present all the same, as protobuf has it: asking for an edit
+    /// is enough.
+    fn edited<T>(&self, edit: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        edit().inspect_err(|_| tree::with(|lock| self.cell.set_present(lock)))
+    }
+
+    /// Appends a message and gives it its identity.
+    fn push_message<'py>(&self, py: Python<'py>, value: Value) -> PyResult<Bound<'py, PyAny>> {
+        let slot = self.field.slot;
+        let child = tree::with(|lock| {
+            self.cell.append(lock, slot, value)?;
+            let last = self.cell.len(lock, slot) - 1;
+            self.cell.child_at(lock, slot, last)
+        });
+        match child.map_err(|error| too_deep(py, error))? {
+            Some(child) => message::wrap(py, child),
+            None => Err(out_of_range()),
+        }
     }
 
     fn push(&self, py: Python<'_>, value: Value) -> PyResult<()> {
@@ -154,6 +175,10 @@ impl Repeated {
 
     /// Deletes an item or a slice.
     fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.edited(|| self.delete_present(key))
+    }
+
+    fn delete_present(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.place(key)? {
             Place::One(index) => self.splice(key.py(), index..index + 1, Vec::new()),
             Place::Run(run) => self.splice(key.py(), run, Vec::new()),
@@ -296,19 +321,19 @@ impl Repeated {
 
     #[pyo3(signature = (index = -1), text_signature = "($self, index=-1)")]
     fn pop<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        let Some(index) = position(index, self.len()) else {
-            return Err(out_of_range());
-        };
-        let item = self.get(py, index)?.ok_or_else(out_of_range)?;
-        self.splice(py, index..index + 1, Vec::new())?;
-        Ok(item)
+        self.edited(|| {
+            let index = position(index, self.len()).ok_or_else(out_of_range)?;
+            let item = self.get(py, index)?.ok_or_else(out_of_range)?;
+            self.splice(py, index..index + 1, Vec::new())?;
+            Ok(item)
+        })
     }
 
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
-        match self.find(item)? {
+        self.edited(|| match self.find(item)? {
             Some(index) => self.splice(item.py(), index..index + 1, Vec::new()),
             None => Err(PyValueError::new_err("remove(x): x not in container")),
-        }
+        })
     }
 
     fn index(&self, item: &Bound<'_, PyAny>) -> PyResult<usize> {
@@ -355,7 +380,9 @@ impl Repeated {
         tree::with(|lock| {
             // The keys are Python code: when it changed the list, there is nothing left to put in order.
             if self.cell.len(lock, slot) == order.len() {
-                self.cell.select(lock, slot, &order);
+                if !order.is_empty() {
+                    self.cell.select(lock, slot, &order);
+                }
                 return Ok(());
             }
             Err(PyValueError::new_err("list modified during sort"))

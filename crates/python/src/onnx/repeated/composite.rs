@@ -52,22 +52,21 @@ impl RepeatedComposite {
         };
         // Made before it joins the list, so that a wrong field adds nothing.
         let made = construct::message(kind_of(list.field)?, fields)?;
-        let child = tree::with(|lock| {
-            let child = list.cell.add(lock, slot)?;
-            child.replace(lock, made)?;
-            Ok(child)
-        });
-        message::wrap(py, child.map_err(|error| too_deep(py, error))?)
+        list.push_message(py, Value::Message(made))
     }
 
-    fn append(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Gives the item in the list.
+    fn append<'py>(
+        slf: &Bound<'py, Self>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let list = slf.as_super().get();
-        list.push(slf.py(), value(list.field, item)?)
+        list.push_message(slf.py(), value(list.field, item)?)
     }
 
     fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.push_all(slf.py(), values(list.field, items)?)
+        list.edited(|| list.push_all(slf.py(), values(list.field, items)?))
     }
 
     #[allow(non_snake_case)]
@@ -77,9 +76,11 @@ impl RepeatedComposite {
 
     fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        let value = value(list.field, item)?;
-        let at = list.gap(index);
-        list.splice(slf.py(), at..at, vec![value])
+        list.edited(|| {
+            let value = value(list.field, item)?;
+            let at = list.gap(index);
+            list.splice(slf.py(), at..at, vec![value])
+        })
     }
 
     // Beside `__setitem__`, whose slot it shares: the one of a base class would be hidden.
@@ -88,7 +89,13 @@ impl RepeatedComposite {
     }
 
     #[allow(unused_variables)]
-    fn __setitem__(&self, key: &Bound<'_, PyAny>, item: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn __setitem__(
+        slf: &Bound<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        item: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let list = slf.as_super().get();
+        list.edited(|| list.place(key))?;
         Err(PyTypeError::new_err(
             "a list of messages does not support assignment: use CopyFrom on the item, or del, insert and append",
         ))

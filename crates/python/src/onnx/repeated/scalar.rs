@@ -27,16 +27,42 @@ pub(super) fn values(
     items.map(|item| to_value(field, &item?)).collect()
 }
 
+/// Sets items.
+fn assign(list: &Repeated, key: &Bound<'_, PyAny>, item: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = key.py();
+    match list.place(key)? {
+        Place::One(index) => {
+            let value = to_value(list.field, item)?;
+            list.splice(py, index..index + 1, vec![value])
+        }
+        Place::Run(run) => list.splice(py, run, values(list.field, item)?),
+        Place::Steps(steps) => {
+            let values = values(list.field, item)?;
+            if values.len() != steps.len() {
+                return Err(PyValueError::new_err(format!(
+                    "attempt to assign sequence of size {} to extended slice of size {}",
+                    values.len(),
+                    steps.len()
+                )));
+            }
+            for (index, value) in steps.into_iter().zip(values) {
+                list.splice(py, index..index.saturating_add(1), vec![value])?;
+            }
+            Ok(())
+        }
+    }
+}
+
 #[pymethods]
 impl RepeatedScalar {
     fn append(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.push(slf.py(), to_value(list.field, item)?)
+        list.edited(|| list.push(slf.py(), to_value(list.field, item)?))
     }
 
     fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.push_all(slf.py(), values(list.field, items)?)
+        list.edited(|| list.push_all(slf.py(), values(list.field, items)?))
     }
 
     #[allow(non_snake_case)]
@@ -46,9 +72,11 @@ impl RepeatedScalar {
 
     fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        let value = to_value(list.field, item)?;
-        let at = list.gap(index);
-        list.splice(slf.py(), at..at, vec![value])
+        list.edited(|| {
+            let value = to_value(list.field, item)?;
+            let at = list.gap(index);
+            list.splice(slf.py(), at..at, vec![value])
+        })
     }
 
     // Beside `__setitem__`, whose slot it shares: the one of a base class would be hidden.
@@ -61,29 +89,8 @@ impl RepeatedScalar {
         key: &Bound<'_, PyAny>,
         item: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let py = slf.py();
         let list = slf.as_super().get();
-        match list.place(key)? {
-            Place::One(index) => {
-                let value = to_value(list.field, item)?;
-                list.splice(py, index..index + 1, vec![value])
-            }
-            Place::Run(run) => list.splice(py, run, values(list.field, item)?),
-            Place::Steps(steps) => {
-                let values = values(list.field, item)?;
-                if values.len() != steps.len() {
-                    return Err(PyValueError::new_err(format!(
-                        "attempt to assign sequence of size {} to extended slice of size {}",
-                        values.len(),
-                        steps.len()
-                    )));
-                }
-                for (index, value) in steps.into_iter().zip(values) {
-                    list.splice(py, index..index.saturating_add(1), vec![value])?;
-                }
-                Ok(())
-            }
-        }
+        list.edited(|| assign(list, key, item))
     }
 
     /// The numbers as a NumPy array of the field's own width.
