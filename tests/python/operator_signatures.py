@@ -1,10 +1,11 @@
 """The signatures of the official operators: what the native checker holds nodes to.
 
-Run as a script, it writes the table that the `graph` crate reads. One version of an operator a line, its fields separated
-by blanks: domain, name, version, `D` when deprecated, inputs, outputs, attributes.
+Run as a script, it writes the table that the `graph` crate reads. One version of an operator a line, its fields
+separated by blanks: domain, name, version, `D` when deprecated, inputs, outputs, attributes.
 
-Inputs and outputs are `least-most:parameters`, with `*` for any number and one letter a parameter: S for one that must be
-there, O for an optional one, V for a variadic one. Attributes are `name:TYPE`, with `!` after those that must be there.
+Inputs and outputs are `least-most:parameters`, with `*` for any number and one letter a parameter: S for one that must
+be there, O for an optional one, V for a variadic one. Attributes are `name:TYPE`, with `!` after those that must be
+there.
 """
 
 import pathlib

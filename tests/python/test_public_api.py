@@ -22,6 +22,8 @@ MODULES = [
     "refeed.onnx.reference",
     "refeed.onnx.parser",
     "refeed.onnx.printer",
+    "refeed.onnx.checker",
+    "refeed.onnx.verify",
 ]
 
 

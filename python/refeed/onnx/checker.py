@@ -1,20 +1,21 @@
 """Whether a message is legal: the interface of `onnx.checker`.
 
-A model is held to the rules of `refeed.onnx.verify`, and to what the checker of the `onnx` package asks for beyond them:
-operators are those of the imported sets, with the inputs, outputs and attributes that they have in that version; graphs
-have names; nested graphs reuse no name of an outer one; IR version and metadata keys are in order. Messages say the path
-of the field, what is expected and what is there.
+A model is held to the rules of `refeed.onnx.verify`, and to what the checker of the `onnx` package asks for beyond
+them: operators are those of the imported sets, with the inputs, outputs and attributes that they have in that version;
+graphs have names; nested graphs reuse no name of an outer one; IR version and metadata keys are in order. Messages say
+the path of the field, what is expected and what is there.
 
 Where the package's checker accepts what is broken, this one does not: tensors have exactly the elements of their
-dimensions, values have types, functions give what they say, references to attributes are in functions and name one that
-is declared. A message without a file has no tensors in other files.
+dimensions, values have types, functions give what they say, references to attributes are in functions and name one
+that is declared. A message without a file has no tensors in other files.
 
 Every function takes messages of `refeed.onnx` and of the `onnx` package.
 
 Examples
 --------
 >>> from refeed.onnx import checker, parser
->>> model = parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g (float[N] x) => (float[N] y) { y = Neg (x) }')
+>>> text = '<ir_version: 10, opset_import: ["": 21]> g (float[N] x) => (float[N] y) { y = Neg (x) }'
+>>> model = parser.parse_model(text)
 >>> checker.check_model(model)
 >>> model.graph.node[0].op_type = "Negative"
 >>> try:
@@ -204,7 +205,7 @@ def check_node(
     ctx: CheckerContext = DEFAULT_CONTEXT,
     lexical_scope_ctx: LexicalScopeContext = LEXICAL_SCOPE_CONTEXT,
 ) -> None:
-    """Check a node: its operator, attributes and numbers of inputs and outputs; where its inputs come from is not asked.
+    """Check a node: its operator, its attributes, how many inputs and outputs it has. Inputs come from anywhere.
 
     Parameters
     ----------

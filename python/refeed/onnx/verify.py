@@ -1,9 +1,9 @@
 """Whether messages keep to the format, extension messages included.
 
 The rules are about structure: names and their scopes, order of nodes, types of declarations, attributes and tensors,
-functions, persistent bindings and the use of bound inputs, struct types, encoded values, paged caches. Operators are not
-looked up; `refeed.onnx.checker` does that. What a model must be for `refeed.load`, it must be here, and tensors of the
-root graph's inputs and outputs state a shape.
+functions, persistent bindings and the use of bound inputs, struct types, encoded values, paged caches. Whether an
+imported operator set has an operator is a question for `refeed.onnx.checker`. What a model must be for `refeed.load`,
+it must be here, and tensors of the root graph's inputs and outputs state a shape.
 
 Tensors in other files are compared with the files where the model is given as a path; otherwise they are held to what
 they say of themselves. Every function takes messages of `refeed.onnx` and of the `onnx` package, and raises
@@ -12,7 +12,8 @@ they say of themselves. Every function takes messages of `refeed.onnx` and of th
 Examples
 --------
 >>> from refeed.onnx import parser, verify
->>> model = parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g (float[N] x) => (float[N] y) { y = Neg (x) }')
+>>> text = '<ir_version: 10, opset_import: ["": 21]> g (float[N] x) => (float[N] y) { y = Neg (x) }'
+>>> model = parser.parse_model(text)
 >>> verify.verify_model(model)
 >>> model.graph.node[0].input[0] = "z"
 >>> try:

@@ -8,6 +8,7 @@ mod model_rules;
 mod names;
 mod nested_graphs;
 mod nodes;
+mod operators;
 mod paged_cache;
 mod parameters;
 mod parts;
