@@ -237,7 +237,7 @@ def test_every_part_is_verified_with_a_path() -> None:
     sparse = helper.make_sparse_tensor(
         numpy_helper.from_array(np.ones(2, np.float32), "w"), numpy_helper.from_array(np.array([0, 3])), [4]
     )
-    for check, message in [
+    whole: list[tuple[Any, Any]] = [
         (verify.verify_graph, good),
         (verify.verify_node, node),
         (verify.verify_attribute, helper.make_attribute("axis", 1)),
@@ -245,13 +245,14 @@ def test_every_part_is_verified_with_a_path() -> None:
         (verify.verify_tensor, helper.make_tensor("w", FLOAT, [2], [0.5, 1.5])),
         (verify.verify_sparse_tensor, sparse),
         (verify.verify_value_info, helper.make_tensor_value_info("x", FLOAT, [2])),
-    ]:
+    ]
+    for check, message in whole:
         check(message)
         with pytest.raises(TypeError):
             check(onnx.OperatorSetIdProto())
     sparse.dims[0] = 3
     function.node[0].input[0] = "q"
-    for check, message, text in [
+    broken: list[tuple[Any, Any, str]] = [
         (
             verify.verify_graph,
             onnx.GraphProto(node=[node]),
@@ -275,7 +276,8 @@ def test_every_part_is_verified_with_a_path() -> None:
         ),
         (verify.verify_sparse_tensor, sparse, "sparse_tensor.indices.position[1]: expected 0 to 2, got 3"),
         (verify.verify_value_info, onnx.ValueInfoProto(name="x"), "value_info.type: expected a type, got none"),
-    ]:
+    ]
+    for check, message, text in broken:
         with pytest.raises(refeed.ModelError) as caught:
             check(message)
         assert str(caught.value) == text
