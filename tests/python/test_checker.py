@@ -291,8 +291,10 @@ def test_graphs_are_nested_no_deeper_than_the_limit() -> None:
         inner = message.graph
         message = ours.ModelProto.FromString(plain().SerializeToString())
         message.graph.node[0].attribute.add(name=f"a{level}", type=5).g.CopyFrom(inner)
-    with pytest.raises(refeed.Error):
+    with pytest.raises(checker.ValidationError):
         checker.check_model(message)
+    with pytest.raises(refeed.ModelError):
+        verify.verify_model(message)
 
 
 def test_long_models_are_checked_in_linear_time() -> None:

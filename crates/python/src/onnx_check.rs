@@ -53,6 +53,17 @@ fn told(rules: Rules) -> fn(ModelError) -> Fault {
     }
 }
 
+/// A message that cannot even be read is refused by the checker with its own exception.
+fn as_validation(py: Python<'_>, error: PyErr, rules: Rules) -> PyErr {
+    let model_error = Class::Model.class(py);
+    match (rules, model_error) {
+        (Rules::Checker(_), Ok(class)) if error.is_instance(py, class) => {
+            Class::Validation.error(py, error.value(py))
+        }
+        _ => error,
+    }
+}
+
 /// Whatever a model can be given as.
 enum Source {
     Path(PathBuf),
@@ -136,7 +147,7 @@ pub(crate) fn check_model(
     } else {
         Rules::Verifier
     };
-    let source = Source::of(model)?;
+    let source = Source::of(model).map_err(|error| as_validation(py, error, rules))?;
     run::detached(py, || source.check(rules, full_check))
 }
 
@@ -211,7 +222,8 @@ impl Part<'_, '_> {
         self,
         check: fn(&PartVerifier, &M) -> Result<(), ModelError>,
     ) -> PyResult<()> {
-        let message: M = prost_of(self.message)?;
+        let message: M = prost_of(self.message)
+            .map_err(|error| as_validation(self.py, error, self.rules))?;
         let verifier = self.verifier;
         let told = told(self.rules);
         run::detached(self.py, || check(verifier, &message).map_err(told))
