@@ -67,7 +67,7 @@ def test_full_check_refuses_types_that_contradict_each_other() -> None:
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 5
     checker.check_model(model)
     assert refuses(onnx.checker.check_model, model, full_check=True) is not None
-    with pytest.raises(checker.ValidationError):
+    with pytest.raises(refeed.InferenceError, match="3"):
         checker.check_model(model, full_check=True)
 
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
 use refeed_graph::load::{ExternalData, decode_model, read_model_file};
-use refeed_graph::shape_inference::{InferenceOptions, ShapeInferenceError, infer_shapes};
+use refeed_graph::shape_inference::{InferenceOptions, ShapeInferenceError, infer_declarations};
 use refeed_graph::validate::{Checker, PartVerifier, Rules, check_model as check};
 use refeed_graph::{LoadError, LoadOptions, Model, ModelError};
 use refeed_proto::{Convert, ModelProto};
@@ -41,7 +41,7 @@ impl IntoPyErr for Fault {
                 }),
             ) => error.into_py(py),
             Fault::Checker(error) => Class::Validation.error(py, error),
-            Fault::Types(error) => Class::Validation.error(py, error),
+            Fault::Types(error) => error.into_py(py),
         }
     }
 }
@@ -120,7 +120,7 @@ impl Source {
                 strict_mode: true,
                 data_prop: false,
             };
-            infer_shapes(model, &options).map_err(Fault::Types)?;
+            infer_declarations(model, &options).map_err(Fault::Types)?;
         }
         Ok(())
     }
@@ -222,8 +222,8 @@ impl Part<'_, '_> {
         self,
         check: fn(&PartVerifier, &M) -> Result<(), ModelError>,
     ) -> PyResult<()> {
-        let message: M = prost_of(self.message)
-            .map_err(|error| as_validation(self.py, error, self.rules))?;
+        let message: M =
+            prost_of(self.message).map_err(|error| as_validation(self.py, error, self.rules))?;
         let verifier = self.verifier;
         let told = told(self.rules);
         run::detached(self.py, || check(verifier, &message).map_err(told))

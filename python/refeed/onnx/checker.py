@@ -306,6 +306,8 @@ def check_model(
     ------
     ValidationError
         For the first rule that the model breaks.
+    refeed.InferenceError
+        When types contradict each other, with `full_check`.
     ValueError
         When `bytes` are longer than `MAXIMUM_PROTOBUF`.
     OSError
