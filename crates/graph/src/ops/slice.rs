@@ -102,6 +102,11 @@ fn taken(extent: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<
         let count = extent.smaller(&DimExpr::from(count.checked_neg()?))?;
         return count.div_ceil(&DimExpr::from(step));
     }
+    // From as far back as the axis is long, or farther: as if from the first.
+    let zero = DimExpr::from(0);
+    if zero.minus(start)?.minus(extent)?.is_natural() {
+        return end.div_ceil(&DimExpr::from(step));
+    }
     // A start beyond the end gives nothing, wherever it is: only one that counts from the end needs the extent.
     let start = if start.is_natural() && start.constant().is_none_or(|n| n < ENDLESS) {
         start.clone()
@@ -112,7 +117,7 @@ fn taken(extent: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<
     let span = if span.is_natural() {
         span
     } else {
-        span.larger(&DimExpr::from(0))?
+        span.larger(&zero)?
     };
     span.div_ceil(&DimExpr::from(step))
 }
@@ -272,6 +277,8 @@ mod tests {
         let whole = symbol("past + new");
         assert_eq!(count(&whole, "past", "past + new", 1), symbol("new"));
         assert_eq!(count(&Dim::Known(64), "0", "n", 1), symbol("min(64, n)"));
+        assert_eq!(count(&n, "-n", "2147483647", 1), n);
+        assert_eq!(count(&n, "-3*n - 1", "n", 1), n);
         // It may count from the end.
         assert_eq!(count(&whole, "0", "past - 4", 1), Dim::Unknown);
         assert!(sliced(&n, None, None, Some(0)).is_err());
