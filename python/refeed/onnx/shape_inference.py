@@ -100,22 +100,21 @@ def infer_shapes(
             f"incorrect type: {type(model)}"
         )
     else:
-        inferred = _copy(ModelProto, model)
+        inferred = _copy(ModelProto, model, "infer_shapes only accepts ModelProto or bytes")
     for path, declared in _onnx._infer_declarations(inferred, check_type, strict_mode, data_prop):
         _declare(_graph_at(inferred.graph, path), declared)
     return inferred
 
 
-def _copy(kind: type[_M], message: Any) -> _M:
+def _copy(kind: type[_M], message: Any, refusal: str) -> _M:
     """Copy a message of ours, or one of the `onnx` package."""
     copied = kind()
     if isinstance(message, kind):
         copied.CopyFrom(message)
-    elif getattr(getattr(message, "DESCRIPTOR", None), "full_name", None) == kind.DESCRIPTOR.full_name:
+    elif getattr(getattr(message, "DESCRIPTOR", None), "full_name", None) == f"onnx.{kind.__name__}":
         copied.ParseFromString(message.SerializeToString())
     else:
-        accepted = "ModelProto or bytes" if kind is ModelProto else kind.__name__
-        raise TypeError(f"infer_shapes only accepts {accepted}, incorrect type: {type(message)}")
+        raise TypeError(f"{refusal}, incorrect type: {type(message)}")
     return copied
 
 
@@ -167,7 +166,9 @@ def infer_shapes_path(
         When a path is none.
     """
     if isinstance(model_path, ModelProto):
-        raise TypeError("infer_shapes_path only accepts model Path (String), you can use infer_shapes for the ModelProto.")
+        raise TypeError(
+            "infer_shapes_path only accepts model Path (String), you can use infer_shapes for the ModelProto."
+        )
     source, target = _path(model_path, "model"), _path(output_path, "output")
     model = load(source, load_external_data=False)
     save(infer_shapes(model, check_type, strict_mode, data_prop), target or source)
@@ -188,9 +189,9 @@ def infer_node_outputs(
     node: NodeProto,
     input_types: Mapping[str, TypeProto],
     input_data: Mapping[str, TensorProto] | None = None,
-    input_sparse_data: Mapping[str, SparseTensorProto] | None = None,
+    input_sparse_data: Mapping[str, SparseTensorProto] | None = None,  # noqa: ARG001 - taken, not read
     opset_imports: Sequence[OperatorSetIdProto] | None = None,
-    ir_version: int = _IR_VERSION,
+    ir_version: int = _IR_VERSION,  # noqa: ARG001 - taken, not read
 ) -> dict[str, TypeProto]:
     """Infer the types of one node's outputs.
 
@@ -223,13 +224,13 @@ def infer_node_outputs(
     InferenceError
         When the node contradicts its operator.
     """
+    asked = _copy(NodeProto, node, "infer_node_outputs only accepts NodeProto")
     for name in node.input:
         if name:
             input_types[name]
     versions = {schema.domain: schema.since_version}
     if opset_imports is not None:
         versions = {import_.domain: import_.version for import_ in opset_imports} | versions
-    asked = _copy(NodeProto, node)
     asked.op_type, asked.domain, asked.overload = schema.name, schema.domain, ""
     found = _onnx._infer_node_outputs(
         asked, list(versions.items()), list(input_types.items()), list((input_data or {}).items())
