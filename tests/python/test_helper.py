@@ -111,6 +111,12 @@ def test_attribute_of_a_value(value: Call) -> None:
     same(lambda o: o.helper.get_attribute_value(o.helper.make_attribute("key", value(o))))
 
 
+@pytest.mark.parametrize("value", VALUES)
+def test_printed_attribute_of_a_value(value: Call) -> None:
+    same(lambda o: o.helper.printable_attribute(o.helper.make_attribute("key", value(o))))
+    same(lambda o: o.helper.printable_attribute(o.helper.make_attribute("key", value(o)), subgraphs=True))
+
+
 @pytest.mark.parametrize("attr_type", [*onnx.AttributeProto.AttributeType.values(), 99, -1])
 def test_attribute_of_a_value_and_a_type(attr_type: int) -> None:
     for value in VALUES:
@@ -706,9 +712,9 @@ assert helper.np_dtype_to_tensor_dtype(np.dtype(np.float16)) == TensorProto.FLOA
 def fields(o: Any) -> dict[str, Any]:
     tensor = o.helper.make_tensor("t", 1, [2], [1, 2])
     return {
-        "f": 1, "i": 2, "s": b"x", "t": tensor, "g": o.GraphProto(name="g"),
+        "f": 1, "i": 2, "s": b"x", "t": tensor, "g": o.GraphProto(name="g"), "tp": o.TypeProto(denotation="d"),
         "sparse_tensor": o.SparseTensorProto(), "floats": [0.1], "ints": [2], "strings": [b"y"], "tensors": [tensor],
-        "graphs": [o.GraphProto(name="h")], "sparse_tensors": [o.SparseTensorProto()],
+        "graphs": [o.GraphProto(name="h")], "type_protos": [o.TypeProto()], "sparse_tensors": [o.SparseTensorProto()],
     }  # fmt: skip
 
 

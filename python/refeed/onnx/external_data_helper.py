@@ -223,7 +223,8 @@ def write_external_data_tensors(model: ModelProto, filepath: str) -> ModelProto:
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Go through the tensors of a model: initializers, then those of attributes, of functions too."""
     yield from _initializers(model)
-    pending = [_attributes(holder) for holder in (*model.functions[::-1], model.graph)]
+    holders: list[GraphProto | FunctionProto] = [*model.functions[::-1], model.graph]
+    pending = [_attributes(holder) for holder in holders]
     while pending:
         attribute = next(pending[-1], None)
         if attribute is None:
@@ -237,7 +238,7 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 def _initializers(model: ModelProto) -> Iterator[TensorProto]:
     """Go through the initializers of a model, those of a graph before those of the graphs inside it."""
-    pending = [*model.functions[::-1], model.graph]
+    pending: list[GraphProto | FunctionProto] = [*model.functions[::-1], model.graph]
     while pending:
         holder = pending.pop()
         if isinstance(holder, GraphProto):
