@@ -79,7 +79,7 @@ fn chains_of_functions_and_their_expansion_are_bounded() {
         &["nodes, with functions expanded", "at most 1000000"],
     );
     refused(doubling(90), &["nodes, with functions expanded"]);
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
