@@ -97,3 +97,20 @@ def grouped_query_attention(batch: int = 2, heads: int = 4, width: int = 48, gro
 
 def address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
+
+
+def official_model() -> onnx.ModelProto:
+    """Make a model of two nodes with a weight, attributes and a symbolic extent."""
+    tensor = helper.make_tensor("w", TensorProto.FLOAT, [2, 3], np.arange(6, dtype=np.float32).tobytes(), raw=True)
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["y"], name="add", extra=[1, 2, 3]),
+        helper.make_node("Constant", [], ["c"], value=helper.make_tensor("t", 7, [2], [1, -2])),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["N", 3])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [tensor],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
