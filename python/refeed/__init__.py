@@ -12,7 +12,7 @@ Examples
 >>> logits = state.run({"input_ids": ids})["logits"]                           # doctest: +SKIP
 """
 
-from refeed import runtime
+from refeed import onnx, runtime
 from refeed._native import (
     Binding,
     BindReport,
@@ -77,5 +77,6 @@ __all__ = [
     "bind",
     "known_schemes",
     "load",
+    "onnx",
     "runtime",
 ]

@@ -4,6 +4,8 @@ import io
 import os
 import pathlib
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -327,3 +329,34 @@ def test_a_file_over_2_gib_is_read(tmp_path: pathlib.Path) -> None:
     assert tensor.ByteSize() == 9 + size
     with pytest.raises(refeed.EncodeError, match="external data"):
         tensor.SerializeToString()
+
+
+def test_tensors_marked_for_a_file_are_written_by_save(tmp_path: pathlib.Path) -> None:
+    model = refeed.onnx.ModelProto.FromString(official_model().SerializeToString())
+    before = model.graph.initializer[0].raw_data
+    refeed.onnx.convert_model_to_external_data(model, True, "w.data", size_threshold=0)
+    refeed.onnx.save(model, tmp_path / "m.onnx")
+    assert model.graph.initializer[0].raw_data == before
+    assert (tmp_path / "w.data").stat().st_size >= len(before)
+    for package in (onnx, refeed.onnx):
+        assert package.load(str(tmp_path / "m.onnx")).graph.initializer[0].raw_data == before
+
+
+def test_official_tensors_become_arrays() -> None:
+    tensor = official_model().graph.initializer[0]
+    expected = onnx.numpy_helper.to_array(tensor)
+    np.testing.assert_array_equal(refeed.onnx.numpy_helper.to_array(tensor), expected)
+
+
+def test_official_models_are_saved(tmp_path: pathlib.Path) -> None:
+    refeed.onnx.save(official_model(), tmp_path / "m.onnx")
+    assert onnx.load(tmp_path / "m.onnx") == official_model()
+    with pytest.raises(TypeError, match=r"expected an onnx\.ModelProto or its bytes, got str"):
+        refeed.onnx.save("m", tmp_path / "n.onnx")  # type: ignore[arg-type]
+
+
+def test_importing_the_package_brings_its_modules() -> None:
+    script = (
+        "from refeed import onnx; print(onnx.checker, onnx.shape_inference, onnx.compose, onnx.utils, onnx.builder)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0  # noqa: S603

@@ -30,12 +30,21 @@ from refeed.onnx.files import (
     save_tensor,
 )
 
+# These use the names above.
+from refeed.onnx import builder, checker, compose, shape_inference, utils, verify  # isort: skip
+
 ONNX_ML = True
 """The messages are those with traditional machine learning, as in every `onnx` package today."""
 
 __all__ = [
     *messages.__all__,
     "ONNX_ML",
+    "verify",
+    "utils",
+    "shape_inference",
+    "compose",
+    "checker",
+    "builder",
     "convert_model_to_external_data",
     "descriptor",
     "external_data_helper",

@@ -4,12 +4,14 @@ Differences: files are written whole or not at all; loading maps a file where it
 external data leaves the model in memory as it is.
 """
 
+import copy
 import os
 import pathlib
 from typing import IO, Any, TypeAlias, TypeVar
 
 from refeed._native import _onnx
 from refeed.onnx import parser, printer
+from refeed.onnx.external_data_helper import write_external_data_tensors
 from refeed.onnx.messages import FunctionProto, GraphProto, Message, ModelProto, NodeProto, TensorProto
 
 __all__ = [
@@ -215,11 +217,14 @@ def save_model(
     ValueError
         The format is none of the three, or `location` leads out of the model's folder.
     """
-    model = load_model_from_string(proto) if isinstance(proto, bytes) else proto
+    model = _model(proto)
+    path = _path(f)
     if not save_as_external_data:
+        if path is not None:
+            # Tensors that `convert_model_to_external_data` marked are written now. A copy shares every payload.
+            model = write_external_data_tensors(copy.copy(model), os.fspath(path.parent))
         _save(model, f, format)
         return
-    path = _path(f)
     if path is None or not isinstance(f, str | os.PathLike):
         raise ValueError("save_as_external_data: expected `f` to be the name of a file, got an open one")
     form = _format(format, path)
@@ -229,6 +234,18 @@ def save_model(
         raise ValueError(f"location: expected a path relative to the model's folder, got {location!r}")
     shared = (location or f"{path.name}.data") if all_tensors_to_one_file else None
     _onnx.write_split(model, path, shared, size_threshold, convert_attribute)
+
+
+def _model(proto: object) -> ModelProto:
+    """Take a model, its bytes, or a model of the official package."""
+    if isinstance(proto, ModelProto):
+        return proto
+    if isinstance(proto, bytes):
+        return load_model_from_string(proto)
+    serialise = getattr(proto, "SerializeToString", None)
+    if serialise is None or not hasattr(proto, "graph"):
+        raise TypeError(f"proto: expected an onnx.ModelProto or its bytes, got {type(proto).__qualname__}")
+    return ModelProto.FromString(serialise())
 
 
 def save_tensor(

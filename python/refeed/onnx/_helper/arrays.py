@@ -51,6 +51,9 @@ def to_array(tensor: TensorProto, base_dir: str = "", *, copy: bool | None = Non
     >>> to_array(TensorProto(data_type=TensorProto.INT8, dims=[2], int32_data=[1, -1]))
     array([ 1, -1], dtype=int8)
     """
+    if not isinstance(tensor, TensorProto) and hasattr(tensor, "data_type"):
+        # A tensor of the official package.
+        tensor = TensorProto.FromString(tensor.SerializeToString())
     if tensor.HasField("segment"):
         raise ValueError(f"tensor {tensor.name!r} is a segment of another, which is not supported")
     if tensor.data_type == TensorProto.UNDEFINED:
