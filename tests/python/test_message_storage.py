@@ -360,3 +360,35 @@ def test_importing_the_package_brings_its_modules() -> None:
         "from refeed import onnx; print(onnx.checker, onnx.shape_inference, onnx.compose, onnx.utils, onnx.builder)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0  # noqa: S603
+
+
+def test_a_model_is_written_over_the_open_file_that_it_came_from(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.onnx"
+    refeed.onnx.save(refeed.onnx.ModelProto(graph={"initializer": [{"raw_data": b"x" * 5000}]}), path)
+    model = refeed.onnx.load(path)
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString())
+    assert refeed.onnx.load(path) == model
+    with open(path, "wb") as file:
+        refeed.onnx.save(model, file)
+    assert refeed.onnx.load(path).graph.initializer[0].raw_data == b"x" * 5000
+
+
+def test_a_data_file_never_takes_the_name_of_the_model(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.onnx"
+    tensor = {"name": "m.onnx", "data_type": 1, "dims": [1], "raw_data": b"AAAA"}
+    long = {"name": "n" * 400, "data_type": 1, "dims": [1], "raw_data": b"BBBB"}
+    model = refeed.onnx.ModelProto(graph={"initializer": [tensor, long]})
+    with pytest.raises(ValueError, match="expected another name"):
+        refeed.onnx.save(model, path, save_as_external_data=True, location="m.onnx", size_threshold=0)
+    assert not path.exists()
+    refeed.onnx.save(model, path, save_as_external_data=True, all_tensors_to_one_file=False, size_threshold=0)
+    assert [held.raw_data for held in refeed.onnx.load(path).graph.initializer] == [b"AAAA", b"BBBB"]
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.onnx"
+    refeed.onnx.save(official_model(), path)
+    path.chmod(0o600)
+    refeed.onnx.save(official_model(), path)
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -61,7 +61,9 @@ def test_tensors_with_any_content(data_type: int, data: st.DataObject) -> None:
     """Every field holds what it can, whether it fits the shape and the element type or not."""
     field = onnx.helper.tensor_dtype_to_field(data_type)
     values: st.SearchStrategy[Any] = {
-        "float_data": st.floats(width=32), "double_data": st.floats(), "string_data": st.binary(max_size=3),
+        "float_data": st.floats(width=32), "double_data": st.floats(),
+        # NumPy, and with it onnx, cuts zero bytes from the end of a string.
+        "string_data": st.binary(max_size=3).map(lambda text: text.rstrip(b"\0")),
         "int32_data": st.integers(-(2**31), 2**31 - 1) | st.integers(-20, 300),
         "int64_data": st.integers(-(2**63), 2**63 - 1), "uint64_data": st.integers(0, 2**64 - 1),
     }[field]  # fmt: skip

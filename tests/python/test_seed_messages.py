@@ -42,9 +42,10 @@ def page(start: int, length: int, *, rows: int = 3, seed: int = 0) -> Any:
     return block
 
 
-def cache() -> Any:
+def cache(rows: int = 3) -> Any:
     """Two pages, five tokens, the second page with an unused row."""
-    return onnx.PagedCacheProto(name="past", doc_string="two pages", blocks=[page(0, 3), page(3, 2, seed=1)])
+    pages = [page(0, 3, rows=rows), page(3, 2, rows=rows, seed=1)]
+    return onnx.PagedCacheProto(name="past", doc_string="two pages", blocks=pages)
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -117,7 +118,7 @@ def test_a_cache_survives_every_way_of_writing(tmp_path: pathlib.Path) -> None:
 
 
 def test_payloads_of_a_cache_go_to_a_second_file_and_come_back(tmp_path: pathlib.Path) -> None:
-    original = cache()
+    original = cache(rows=70)
     before = original.SerializeToString()
     options = onnx.SerializeOptions()
     options.raw_data_threshold = 16

@@ -72,6 +72,15 @@ pub enum FileError {
         /// What is wrong with it.
         fault: LocationFault,
     },
+    /// A data file would take the name of the file that refers to it.
+    #[error(
+        "external data `{}`: expected another name than that of the file that refers to it",
+        shown(location)
+    )]
+    Itself {
+        /// The name as given.
+        location: String,
+    },
     /// A tensor lies in another file than the one that was named.
     #[error(
         "tensor `{}`: expected its elements in `{}`, found them in `{}`",
@@ -135,8 +144,12 @@ impl Split {
     }
 }
 
-/// Reads the message of a file of any size. Payloads are slices of the file, which is mapped unless the options say
-/// otherwise. Tensors in other files stay there: see [`bring_in`].
+/// Files of this size and more are mapped; smaller ones are read. People write an edited message over the file that it
+/// came from, and doing that through an open file would pull a mapping from under its payloads.
+pub const MAPPED_FROM: u64 = 64 << 20;
+
+/// Reads the message of a file of any size. Payloads are slices of the file's content, which is mapped from
+/// [`MAPPED_FROM`] on unless the options say otherwise. Tensors in other files stay there: see [`bring_in`].
 ///
 /// # Errors
 /// When the file cannot be read, or is not such a message.
@@ -146,7 +159,9 @@ pub fn read(
     options: &LoadOptions,
     limits: &DecodeLimits,
 ) -> Result<Arc<FrozenMessage>, FileError> {
-    let wire = read_file(path, options)?;
+    let large = path.metadata().is_ok_and(|held| held.len() >= MAPPED_FROM);
+    let options = options.clone().with_mmap(options.mmap && large);
+    let wire = read_file(path, &options)?;
     let message = FrozenMessage::decode(descriptor, wire, limits);
     message.map(Arc::new).map_err(|source| FileError::Decode {
         path: path.to_string_lossy().into_owned(),
@@ -164,10 +179,9 @@ pub fn write(
     message: &Arc<FrozenMessage>,
     split: Option<&Split>,
 ) -> Result<(), FileError> {
-    let folder = path.parent().unwrap_or(Path::new(""));
     let (message, moved) = match split {
         Some(split) => {
-            let mut moved = MovedOut::new(folder, split);
+            let mut moved = MovedOut::new(path, split);
             let message = message.rewrite(|field, message| moved.visit(field, message))?;
             (message, Some(moved))
         }
@@ -290,9 +304,13 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// Longer names of tensors are no names of files: systems allow 255 bytes, some of which a temporary name needs.
+const LONGEST_NAME: usize = 200;
+
 /// Tensors on their way to data files.
 struct MovedOut<'a> {
-    folder: &'a Path,
+    /// The file that will refer to them.
+    path: &'a Path,
     split: &'a Split,
     initializer: Option<&'static FieldDescriptor>,
     files: HashMap<String, DataFile>,
@@ -300,9 +318,9 @@ struct MovedOut<'a> {
 }
 
 impl<'a> MovedOut<'a> {
-    fn new(folder: &'a Path, split: &'a Split) -> MovedOut<'a> {
+    fn new(path: &'a Path, split: &'a Split) -> MovedOut<'a> {
         MovedOut {
-            folder,
+            path,
             split,
             initializer: descriptors::GRAPH_PROTO.field("initializer"),
             files: HashMap::new(),
@@ -335,7 +353,11 @@ impl<'a> MovedOut<'a> {
             Entry::Vacant(place) => {
                 let location = place.key().clone();
                 checked(&location)?;
-                place.insert(DataFile::create(&self.folder.join(&location), location)?)
+                let data = self.path.with_file_name(&location);
+                if data == self.path {
+                    return Err(FileError::Itself { location });
+                }
+                place.insert(DataFile::create(&data, location)?)
             }
         };
         let entries = file.place(payload.bytes().clone())?;
@@ -351,7 +373,11 @@ impl<'a> MovedOut<'a> {
 
     /// A file name for a tensor that gets a file of its own: its name, where that is a file name.
     fn location_for(&mut self, name: &str) -> String {
-        let usable = !name.contains('/') && location_parts(name).is_ok();
+        let itself = self.path.file_name().is_some_and(|own| own == name);
+        let usable = !name.contains('/')
+            && name.len() <= LONGEST_NAME
+            && !itself
+            && location_parts(name).is_ok();
         if usable && !self.files.contains_key(name) {
             return name.to_string();
         }

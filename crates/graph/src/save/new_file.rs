@@ -29,9 +29,10 @@ impl NewFile {
             ));
         }
         // Renaming over a device, pipe or folder would replace it; a link is replaced, not followed.
-        if let Ok(held) = fs::symlink_metadata(path)
-            && !held.is_file()
-            && !held.is_symlink()
+        let held = fs::symlink_metadata(path).ok();
+        if held
+            .as_ref()
+            .is_some_and(|held| !held.is_file() && !held.is_symlink())
         {
             let text =
                 "expected a new name or a regular file to replace, found something else there";
@@ -51,6 +52,17 @@ impl NewFile {
                 .open(&temporary)
             {
                 Ok(file) => {
+                    // Who could not read the old file cannot read the new one.
+                    if let Some(held) = held.filter(fs::Metadata::is_file) {
+                        let kept = file.set_permissions(held.permissions());
+                        if let Err(error) = kept {
+                            let _ = fs::remove_file(&temporary);
+                            return Err(failed(
+                                "giving it the mode of the file it replaces",
+                                error,
+                            ));
+                        }
+                    }
                     let file = Some(BufWriter::with_capacity(1 << 20, file));
                     return Ok(NewFile {
                         path: path.to_path_buf(),

@@ -886,16 +886,20 @@ pub struct PagedCacheProto {
     /// Pages in the order of their positions.
     #[prost(message, repeated, tag = "1")]
     pub blocks: ::prost::alloc::vec::Vec<PagedCacheBlockProto>,
+    /// The initializer's name in its graph, unique among initializers of all kinds.
     #[prost(string, optional, tag = "2")]
     pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// What people should know of it.
     #[prost(string, optional, tag = "3")]
     pub doc_string: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// One page: `length` positions from `start` on. Both numbers must be present.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PagedCacheBlockProto {
+    /// Position of the page's first token.
     #[prost(int64, optional, tag = "1")]
     pub start: ::core::option::Option<i64>,
+    /// Number of tokens that are there: at least 1, at most the rows of the payloads.
     #[prost(int64, optional, tag = "2")]
     pub length: ::core::option::Option<i64>,
     #[prost(oneof = "paged_cache_block_proto::KeyPayload", tags = "3, 5")]
@@ -907,15 +911,19 @@ pub struct PagedCacheBlockProto {
 pub mod paged_cache_block_proto {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum KeyPayload {
+        /// Dense keys, `\[batch, heads, rows, width\]`.
         #[prost(message, tag = "3")]
         Key(super::TensorProto),
+        /// Encoded keys.
         #[prost(message, tag = "5")]
         EncodedKey(super::EncodedValueProto),
     }
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum ValuePayload {
+        /// Dense values, `\[batch, heads, rows, width\]`.
         #[prost(message, tag = "4")]
         Value(super::TensorProto),
+        /// Encoded values.
         #[prost(message, tag = "6")]
         EncodedValue(super::EncodedValueProto),
     }
