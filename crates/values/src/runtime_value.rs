@@ -1,0 +1,152 @@
+//! Values of every kind that an edge of a graph can carry.
+
+use crate::encoded::EncodedValue;
+use crate::sequence::RuntimeSequence;
+use crate::struct_value::StructValue;
+use crate::{Tensor, TensorError};
+use thiserror::Error;
+
+/// How deep structs and sequences may nest. Compound values know their depth, so that walking one by recursion is safe.
+pub const MAX_DEPTH: usize = 64;
+
+/// Why a value cannot be made.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// Structs and sequences nest too deep.
+    #[error("a value nested {got} deep: expected at most {MAX_DEPTH}")]
+    Depth {
+        /// How deep it would be.
+        got: usize,
+    },
+    /// Two fields of one struct have one name.
+    #[error("field `{name}` stands twice")]
+    DuplicateField {
+        /// The name.
+        name: String,
+    },
+    /// An element that a sequence does not have.
+    #[error("element {index} of a sequence of {len}")]
+    Index {
+        /// Position asked for.
+        index: usize,
+        /// Length of the sequence.
+        len: usize,
+    },
+    /// Memory or layout.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+}
+
+/// A value: a tensor, named fields, a sequence, or a tensor in an encoded form. Cloning shares every payload.
+///
+/// ```
+/// use refeed_values::{RuntimeSequence, RuntimeValue, StructValue, Tensor};
+/// let page = RuntimeValue::from(Tensor::from_slice(&[2], &[1f32, 2.0]).unwrap());
+/// let pages = RuntimeSequence::from_values([page.clone(), page]).unwrap();
+/// let cache = StructValue::new([("blocks", RuntimeValue::from(pages))]).unwrap();
+/// assert_eq!(RuntimeValue::from(cache).depth(), 2);
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum RuntimeValue {
+    /// A dense tensor.
+    Tensor(Tensor),
+    /// Named fields.
+    Struct(StructValue),
+    /// Values in an order.
+    Sequence(RuntimeSequence),
+    /// A tensor or a structure in a quantised or packed form.
+    Encoded(EncodedValue),
+}
+
+impl RuntimeValue {
+    /// The kind, in words: `"a tensor"`, `"a structured value"`, `"a sequence"`, `"an encoded value"`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            RuntimeValue::Tensor(_) => "a tensor",
+            RuntimeValue::Struct(_) => "a structured value",
+            RuntimeValue::Sequence(_) => "a sequence",
+            RuntimeValue::Encoded(_) => "an encoded value",
+        }
+    }
+
+    /// The tensor, when it is one.
+    pub fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            RuntimeValue::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// The named fields, when it is a struct.
+    pub fn fields(&self) -> Option<&StructValue> {
+        match self {
+            RuntimeValue::Struct(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// The elements, when it is a sequence.
+    pub fn elements(&self) -> Option<&RuntimeSequence> {
+        match self {
+            RuntimeValue::Sequence(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// The encoded form, when it has one.
+    pub fn encoded(&self) -> Option<&EncodedValue> {
+        match self {
+            RuntimeValue::Encoded(encoded) => Some(encoded),
+            _ => None,
+        }
+    }
+
+    /// How deep structs and sequences nest: 0 for tensors and encoded values.
+    pub fn depth(&self) -> usize {
+        match self {
+            RuntimeValue::Tensor(_) | RuntimeValue::Encoded(_) => 0,
+            RuntimeValue::Struct(fields) => fields.depth(),
+            RuntimeValue::Sequence(elements) => elements.depth(),
+        }
+    }
+
+    /// Bytes of the visible elements of every tensor and payload in it; a payload that stands twice counts twice.
+    pub fn bytes(&self) -> usize {
+        match self {
+            RuntimeValue::Tensor(tensor) => tensor.bytes(),
+            RuntimeValue::Encoded(encoded) => encoded.payload().bytes(),
+            RuntimeValue::Struct(fields) => sum(fields.iter().map(|(_, value)| value)),
+            RuntimeValue::Sequence(elements) => sum(elements.iter()),
+        }
+    }
+}
+
+fn sum<'v>(values: impl Iterator<Item = &'v RuntimeValue>) -> usize {
+    values.fold(0, |total, value| total.saturating_add(value.bytes()))
+}
+
+impl From<Tensor> for RuntimeValue {
+    fn from(tensor: Tensor) -> RuntimeValue {
+        RuntimeValue::Tensor(tensor)
+    }
+}
+
+impl From<StructValue> for RuntimeValue {
+    fn from(fields: StructValue) -> RuntimeValue {
+        RuntimeValue::Struct(fields)
+    }
+}
+
+impl From<RuntimeSequence> for RuntimeValue {
+    fn from(elements: RuntimeSequence) -> RuntimeValue {
+        RuntimeValue::Sequence(elements)
+    }
+}
+
+impl From<EncodedValue> for RuntimeValue {
+    fn from(encoded: EncodedValue) -> RuntimeValue {
+        RuntimeValue::Encoded(encoded)
+    }
+}
