@@ -18,7 +18,9 @@ fn call(criterion: &mut Criterion) {
     );
     let position = state.input_position("delta").expect("an input");
     criterion.bench_function("state/accumulate", |bench| {
-        bench.iter(|| black_box(state.run_positions(&context, &[(position, delta.clone())], None)));
+        bench.iter(|| {
+            black_box(state.run_positions(&context, &[(position, delta.clone().into())], None))
+        });
     });
 }
 

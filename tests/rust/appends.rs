@@ -200,7 +200,7 @@ fn s157_a_value_given_back_by_reset_keeps_its_pointer_and_grants_no_room() {
         .unwrap();
     state.reset([("past", out["present"].clone())]).unwrap();
     assert_eq!(
-        state.values().unwrap()[0].1.as_ptr(),
+        state.values().unwrap()[0].1.tensor().unwrap().as_ptr(),
         out["present"].as_ptr()
     );
     context.clear_events();

@@ -19,7 +19,8 @@ fn bits(state: &PersistentValueState) -> Vec<(*const u8, Vec<usize>, Vec<u32>)> 
     let values = state.values().unwrap();
     values
         .iter()
-        .map(|(_, t)| (t.as_ptr(), t.shape().to_vec(), read(t)))
+        .map(|(_, value)| value.tensor().unwrap())
+        .map(|t| (t.as_ptr(), t.shape().to_vec(), read(t)))
         .collect()
 }
 
@@ -139,14 +140,17 @@ fn rows_of_a_failed_call_are_given_back() {
     let (_, build, feeds) = scenarios().remove(2);
     let state = build();
     state.run(&context, feeds(0)).unwrap();
-    let pointer = state.values().unwrap()[0].1.as_ptr();
+    let pointer = state.values().unwrap()[0].1.tensor().unwrap().as_ptr();
     for place in 0..6 {
         arm(place);
         assert!(state.run(&context, feeds(1)).is_err());
         assert!(disarm());
     }
     state.run(&context, feeds(1)).unwrap();
-    assert_eq!(state.values().unwrap()[0].1.as_ptr(), pointer);
+    assert_eq!(
+        state.values().unwrap()[0].1.tensor().unwrap().as_ptr(),
+        pointer
+    );
     let explanation = state.explain().unwrap();
     assert!(
         explanation

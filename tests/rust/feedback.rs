@@ -31,9 +31,12 @@ fn s056_two_runs_accumulate_and_earlier_outputs_stay() {
     assert_eq!(read(&second["present"]), [2.0, 14.0]);
     let values = state.values().unwrap();
     assert_eq!(&*values[0].0, "past");
-    assert_eq!(values[0].1.as_ptr(), second["present"].as_ptr());
+    assert_eq!(
+        values[0].1.tensor().unwrap().as_ptr(),
+        second["present"].as_ptr()
+    );
     state.reset([("past", floats(&[2], &[5.0, 5.0]))]).unwrap();
-    assert_eq!(read(&values[0].1), [2.0, 14.0]);
+    assert_eq!(read(values[0].1.tensor().unwrap()), [2.0, 14.0]);
     state.close().unwrap();
     state.close().unwrap();
     assert!(matches!(state.values(), Err(StateError::Closed)));
@@ -69,7 +72,10 @@ fn s090_to_s092_names_and_values_that_do_not_fit() {
         fault(vec![("delta", ints)]),
         "input `delta`: dtype mismatch, expected FLOAT, got INT32"
     );
-    assert_eq!(read(&state.values().unwrap()[0].1), [0.0, 10.0]);
+    assert_eq!(
+        read(state.values().unwrap()[0].1.tensor().unwrap()),
+        [0.0, 10.0]
+    );
     let made = |initial: Vec<(&'static str, Tensor)>| {
         PersistentValueState::new(accumulate(), initial, RuntimeSessionOptions::default())
             .unwrap_err()
@@ -85,10 +91,13 @@ fn s090_to_s092_names_and_values_that_do_not_fit() {
 #[test]
 fn a_failed_reset_changes_nothing() {
     let state = accumulating();
-    let before = state.values().unwrap()[0].1.clone();
+    let before = state.values().unwrap()[0].1.tensor().unwrap().clone();
     assert!(state.reset([("past", floats(&[3], &[0.0; 3]))]).is_err());
     assert!(state.reset([("other", floats(&[2], &[0.0; 2]))]).is_err());
-    assert_eq!(state.values().unwrap()[0].1.as_ptr(), before.as_ptr());
+    assert_eq!(
+        state.values().unwrap()[0].1.tensor().unwrap().as_ptr(),
+        before.as_ptr()
+    );
 }
 
 #[test]
@@ -149,8 +158,11 @@ fn states_of_one_session_share_weights_and_not_values() {
         a.run(&context, [("delta", floats(&[2], &[1.0, 1.0]))])
             .unwrap();
     }
-    assert_eq!(read(&b.values().unwrap()[0].1), [0.0, 0.0]);
-    assert_eq!(b.values().unwrap()[0].1.as_ptr(), start.as_ptr());
+    assert_eq!(read(b.values().unwrap()[0].1.tensor().unwrap()), [0.0, 0.0]);
+    assert_eq!(
+        b.values().unwrap()[0].1.tensor().unwrap().as_ptr(),
+        start.as_ptr()
+    );
 }
 
 #[test]
@@ -201,7 +213,7 @@ fn a_branch_of_if_may_produce_a_bound_output_by_copy() {
             .unwrap();
     }
     assert_eq!(
-        read(&state.values().unwrap()[0].1),
+        read(state.values().unwrap()[0].1.tensor().unwrap()),
         [3.0, 2.0, 0.0, 1.0, 4.0]
     );
     let outcome = state.explain().unwrap().bindings[0].outcome.clone();
@@ -301,7 +313,7 @@ fn operations_of_one_state_do_not_overlap() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     // Whatever was refused had no effect: the length is the number of calls that ran.
-    let length = state.values().unwrap()[0].1.shape()[2];
+    let length = state.values().unwrap()[0].1.tensor().unwrap().shape()[2];
     assert_eq!(length, ran.load(std::sync::atomic::Ordering::Relaxed));
     assert!(matches!(
         state.explain().unwrap().bindings[0].outcome,
@@ -334,7 +346,7 @@ fn a_retained_feed_is_no_longer_the_callers_memory() {
     let out = state
         .run(&RuntimeContext::default(), [("x", x.clone())])
         .unwrap();
-    let retained = state.values().unwrap()[0].1.clone();
+    let retained = state.values().unwrap()[0].1.tensor().unwrap().clone();
     assert!(!retained.buffer().same_allocation(x.buffer()));
     assert_eq!(retained.as_ptr(), out["x"].as_ptr());
     let told = state.explain().unwrap().bindings[0].outcome.to_string();

@@ -35,7 +35,7 @@ fn s168_one_state_appends_while_another_thread_reads_the_old_rows() {
             }
         });
     });
-    let of = |state: &PersistentValueState| state.values().unwrap()[0].1.clone();
+    let of = |state: &PersistentValueState| state.values().unwrap()[0].1.tensor().unwrap().clone();
     assert_eq!(of(&writer).shape(), [2, 3, 302, 4]);
     let read = of(&reader);
     let view = read.view::<f32>().unwrap();

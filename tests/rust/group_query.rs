@@ -136,6 +136,7 @@ fn rows_of_different_length_are_copied_with_the_reason_and_a_refused_length_chan
             "{bad:?}"
         );
         for ((name, before), (_, after)) in before.iter().zip(state.values().unwrap()) {
+            let (before, after) = (before.tensor().unwrap(), after.tensor().unwrap());
             assert_eq!(before.as_ptr(), after.as_ptr(), "{name}");
             assert_eq!(before.shape(), after.shape(), "{name}");
         }

@@ -139,7 +139,7 @@ proptest! {
             }
             match &naive {
                 None => prop_assert!(matches!(state.values(), Err(StateError::Closed))),
-                Some(all) => same(&state.values().unwrap()[0].1, all),
+                Some(all) => same(state.values().unwrap()[0].1.tensor().unwrap(), all),
             }
             for (tensor, rows) in &held {
                 same(tensor, rows);

@@ -8,3 +8,4 @@ pub(crate) mod options;
 pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod tensor;
+pub(crate) mod value;

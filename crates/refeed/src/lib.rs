@@ -98,7 +98,7 @@ pub use refeed_runtime::{
     PersistentValueState, RuntimeContext, RuntimeContextOptions, RuntimeEvent, RuntimeEventAction,
     RuntimeSession, RuntimeSessionOptions, SessionError, StateError, StorageReport, survey,
 };
-pub use refeed_values::{DType, Tensor};
+pub use refeed_values::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor};
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! Values against declared types: element type, rank, extents, and one table of symbolic dimensions a call.
 
-use refeed_graph::types::{Dim, TensorType};
-use refeed_values::{DType, Tensor};
+use refeed_graph::types::{Dim, TensorType, ValueType};
+use refeed_values::{DType, RuntimeValue, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -10,6 +10,18 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConformError {
+    /// A value of another kind.
+    #[error("{role} `{name}`: expected {expected}, got {got}")]
+    Kind {
+        /// "input" or "output".
+        role: &'static str,
+        /// The value.
+        name: Arc<str>,
+        /// Declared kind.
+        expected: &'static str,
+        /// Kind of the value.
+        got: &'static str,
+    },
     /// Another element type.
     #[error("{role} `{name}`: dtype mismatch, expected {expected}, got {got}")]
     DType {
@@ -80,7 +92,7 @@ enum DimRule {
 pub(crate) struct Rule {
     name: Arc<str>,
     role: &'static str,
-    ty: TensorType,
+    ty: ValueType,
     dims: Option<Vec<DimRule>>,
 }
 
@@ -92,8 +104,9 @@ pub(crate) struct Symbols {
 
 impl Symbols {
     /// Prepares the declared type of one value.
-    pub(crate) fn rule(&mut self, role: &'static str, name: Arc<str>, ty: &TensorType) -> Rule {
-        let dims = ty.shape.as_ref().map(|shape| {
+    pub(crate) fn rule(&mut self, role: &'static str, name: Arc<str>, ty: &ValueType) -> Rule {
+        let shape = ty.tensor().and_then(|ty| ty.shape.as_ref());
+        let dims = shape.map(|shape| {
             shape
                 .iter()
                 .map(|dim| match dim {
@@ -141,10 +154,35 @@ impl Rule {
     /// When element type, rank or a numeric extent contradict the declaration.
     pub(crate) fn check(
         &self,
+        value: &RuntimeValue,
+        table: &mut Table,
+    ) -> Result<Option<ConformError>, ConformError> {
+        let expected = match (&self.ty, value) {
+            (ValueType::Unset, RuntimeValue::Tensor(_)) => return Ok(None),
+            (ValueType::Tensor(ty), RuntimeValue::Tensor(value)) => {
+                return self.check_tensor(ty, value, table);
+            }
+            (ValueType::Struct(_), RuntimeValue::Struct(_))
+            | (ValueType::Sequence(_), RuntimeValue::Sequence(_)) => return Ok(None),
+            (ValueType::Struct(_), _) => "a structured value",
+            (ValueType::Sequence(_), _) => "a sequence",
+            _ => "a tensor",
+        };
+        Err(ConformError::Kind {
+            role: self.role,
+            name: self.name.clone(),
+            expected,
+            got: value.kind(),
+        })
+    }
+
+    fn check_tensor(
+        &self,
+        ty: &TensorType,
         value: &Tensor,
         table: &mut Table,
     ) -> Result<Option<ConformError>, ConformError> {
-        if let Some(expected) = self.ty.dtype
+        if let Some(expected) = ty.dtype
             && expected != value.dtype()
         {
             let (role, name) = (self.role, self.name.clone());
@@ -176,7 +214,7 @@ impl Rule {
                 DimRule::Exactly(n) if n == extent => {}
                 DimRule::Exactly(_) => {
                     let (name, got) = (name.clone(), shape.to_vec());
-                    let expected = self.ty.to_string();
+                    let expected = ty.to_string();
                     return Err(ConformError::Extent {
                         role,
                         name,
@@ -189,8 +227,7 @@ impl Rule {
                     None => table.values[number] = Some(extent),
                     Some(known) if known == extent => {}
                     Some(expected) => {
-                        let symbol = match self.ty.shape.as_ref().and_then(|shape| shape.get(axis))
-                        {
+                        let symbol = match ty.shape.as_ref().and_then(|shape| shape.get(axis)) {
                             Some(Dim::Symbol(symbol)) => symbol.clone(),
                             _ => Arc::from(""),
                         };
@@ -215,11 +252,9 @@ impl Rule {
 mod tests {
     use super::*;
 
-    fn declared(shape: &[Dim]) -> TensorType {
-        TensorType {
-            dtype: Some(DType::Float),
-            shape: Some(shape.to_vec()),
-        }
+    fn declared(shape: &[Dim]) -> ValueType {
+        let (dtype, shape) = (Some(DType::Float), Some(shape.to_vec()));
+        TensorType { dtype, shape }.into()
     }
 
     #[test]
@@ -230,7 +265,9 @@ mod tests {
         let b = symbols.rule("input", Arc::from("b"), &declared(&[Dim::Unknown, n()]));
         let mut table = symbols.table();
         let t = |shape: &[usize]| {
-            Tensor::from_slice(shape, &vec![0f32; shape.iter().product()]).unwrap()
+            RuntimeValue::from(
+                Tensor::from_slice(shape, &vec![0f32; shape.iter().product()]).unwrap(),
+            )
         };
         assert_eq!(a.check(&t(&[2, 3]), &mut table).unwrap(), None);
         assert_eq!(b.check(&t(&[7, 2]), &mut table).unwrap(), None);

@@ -91,6 +91,16 @@ pub enum NodeProblem {
         /// What the kernel computes.
         expected: String,
     },
+    /// The kernel does not read values of this kind.
+    #[error("input {index}: expected {expected}, got a {got}")]
+    Kind {
+        /// Input position.
+        index: usize,
+        /// What the kernel reads.
+        expected: &'static str,
+        /// The kind in the model.
+        got: &'static str,
+    },
     /// The number of inputs or outputs is not the operator's.
     #[error("expected {expected} {what}, got {got}")]
     Arity {
@@ -139,7 +149,9 @@ pub enum SessionError {
     #[error("graph output `{0}` is produced by nothing")]
     NoProducer(String),
     /// A graph input of a kind that refeed cannot be fed.
-    #[error("{role} `{name}`: {kind} values are not supported, expected a tensor")]
+    #[error(
+        "{role} `{name}`: {kind} values are not supported, expected a tensor, a struct or a sequence"
+    )]
     Kind {
         /// "graph input" or "graph output".
         role: &'static str,

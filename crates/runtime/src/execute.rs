@@ -7,7 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::kernel::{Invocation, OpError};
 use crate::plan::{Plan, Step};
 use refeed_kernels::Compute;
-use refeed_values::{Pool, Tensor};
+use refeed_values::{Pool, RuntimeValue, Tensor};
 use smallvec::SmallVec;
 
 /// Steps between two looks at the clock.
@@ -28,10 +28,10 @@ pub(crate) struct Environment<'a> {
 /// When a node fails; slots are then in any state and must be reset.
 pub(crate) fn execute(
     plan: &Plan,
-    slots: &mut [Option<Tensor>],
+    slots: &mut [Option<RuntimeValue>],
     environment: &mut Environment<'_>,
 ) -> Result<(), Box<RunError>> {
-    let mut outputs: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+    let mut outputs: SmallVec<[Option<RuntimeValue>; 4]> = SmallVec::new();
     for (index, step) in plan.steps.iter().enumerate() {
         run(step, index, slots, &mut outputs, environment).map_err(|source| {
             let node = (&step.label).into();
@@ -46,7 +46,7 @@ pub(crate) fn execute(
             }
         }
         for slot in &step.release {
-            if let Some(tensor) = slots[*slot as usize].take() {
+            if let Some(RuntimeValue::Tensor(tensor)) = slots[*slot as usize].take() {
                 environment.pool.give(tensor);
             }
         }
@@ -57,8 +57,8 @@ pub(crate) fn execute(
 fn run(
     step: &Step,
     index: usize,
-    slots: &[Option<Tensor>],
-    outputs: &mut SmallVec<[Option<Tensor>; 4]>,
+    slots: &[Option<RuntimeValue>],
+    outputs: &mut SmallVec<[Option<RuntimeValue>; 4]>,
     environment: &mut Environment<'_>,
 ) -> Result<(), OpError> {
     if index.is_multiple_of(CLOCK_EVERY) {
@@ -66,6 +66,9 @@ fn run(
     }
     #[cfg(feature = "testing")]
     crate::testing::check()?;
+    if step.doubtful {
+        refuse_other_kinds(step, slots)?;
+    }
     environment.meter.enter(&step.label);
     outputs.clear();
     outputs.resize(step.outputs.len(), None);
@@ -94,18 +97,33 @@ fn run(
     Ok(())
 }
 
+/// Values whose kind the model did not tell, in front of a kernel that reads tensors only.
+fn refuse_other_kinds(step: &Step, slots: &[Option<RuntimeValue>]) -> Result<(), OpError> {
+    for (index, slot) in step.inputs.iter().enumerate() {
+        let value = slot.and_then(|slot| slots[slot as usize].as_ref());
+        if let Some(value) = value.filter(|value| value.tensor().is_none()) {
+            return Err(OpError::Kind {
+                index,
+                expected: "a tensor",
+                got: value.kind(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// An output that shares no memory with an input of its step was written.
 fn count_rewritten(
     step: &Step,
-    slots: &[Option<Tensor>],
-    outputs: &[Option<Tensor>],
+    slots: &[Option<RuntimeValue>],
+    outputs: &[Option<RuntimeValue>],
     meter: &mut Meter,
 ) {
-    for output in outputs.iter().flatten() {
+    let tensor = RuntimeValue::tensor;
+    for output in outputs.iter().flatten().filter_map(tensor) {
         let shared = step.inputs.iter().flatten().any(|slot| {
-            slots[*slot as usize]
-                .as_ref()
-                .is_some_and(|input| input.buffer().same_allocation(output.buffer()))
+            let input: Option<&Tensor> = slots[*slot as usize].as_ref().and_then(tensor);
+            input.is_some_and(|input| input.buffer().same_allocation(output.buffer()))
         });
         if !shared {
             meter.rewrite(&step.label.op_type, output.bytes() as u64);

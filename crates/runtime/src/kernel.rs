@@ -4,11 +4,13 @@ use crate::append::{AppendSite, Appends};
 use crate::events::{Meter, StorageReport};
 use refeed_graph::Model;
 use refeed_graph::attributes::{AttributeError, Attributes};
-use refeed_graph::types::TensorType;
+use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
 use refeed_proto::TensorProto;
 use refeed_values::append::{AppendError, AppendReservation};
-use refeed_values::{DType, Element, Pool, Tensor, TensorError, TensorMut, View};
+use refeed_values::{
+    DType, Element, Pool, RuntimeValue, Tensor, TensorError, TensorMut, ValueError, View,
+};
 use smallvec::SmallVec;
 use std::fmt;
 use thiserror::Error;
@@ -23,6 +25,20 @@ pub trait Kernel: Send + Sync {
     /// # Errors
     /// When the values at hand cannot be computed on. The executor adds the node's name; nothing is published.
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError>;
+
+    /// Which kinds of values it reads. The executor refuses others before the kernel runs.
+    fn reads(&self) -> Kinds {
+        Kinds::Tensors
+    }
+}
+
+/// Kinds of values that a kernel reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kinds {
+    /// Tensors only.
+    Tensors,
+    /// Values of every kind, by [`Invocation::value`]; the kernel refuses what it does not compute.
+    Any,
 }
 
 /// Why a node could not be built or computed. Short, about values only: the executor says where.
@@ -44,6 +60,16 @@ pub enum OpError {
         expected: String,
         /// What came.
         got: DType,
+    },
+    /// An input is of another kind than the kernel reads.
+    #[error("input {index}: expected {expected}, got {got}")]
+    Kind {
+        /// Input position.
+        index: usize,
+        /// What is accepted.
+        expected: &'static str,
+        /// What came.
+        got: &'static str,
     },
     /// Shapes do not fit the operator or each other.
     #[error("{0}")]
@@ -67,6 +93,9 @@ pub enum OpError {
     /// Memory or layout.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A struct or sequence cannot be made.
+    #[error(transparent)]
+    Compound(#[from] ValueError),
     /// An append that broke its contract.
     #[error(transparent)]
     Append(#[from] AppendError),
@@ -88,6 +117,12 @@ pub enum OpError {
     Injected,
 }
 
+/// The type of a tensor of which nothing is known.
+static UNKNOWN: TensorType = TensorType {
+    dtype: None,
+    shape: None,
+};
+
 /// What a kernel is built from.
 pub struct Build<'a> {
     /// The node's attributes; each must be read, or building fails.
@@ -95,7 +130,7 @@ pub struct Build<'a> {
     /// Version of the node's domain that the model imports.
     pub opset: i64,
     pub(crate) model: &'a Model,
-    pub(crate) inputs: &'a [Option<TensorType>],
+    pub(crate) inputs: &'a [Option<ValueType>],
     pub(crate) constants: &'a [Option<Tensor>],
     pub(crate) outputs: &'a [bool],
 }
@@ -111,8 +146,16 @@ impl<'a> Build<'a> {
         matches!(self.inputs.get(index), Some(Some(_)))
     }
 
-    /// The type of an input as far as it is known; `None` when the input is absent.
+    /// The type of an input as far as it is known; `None` when the input is absent or no tensor.
     pub fn input(&self, index: usize) -> Option<&'a TensorType> {
+        match self.inputs.get(index)?.as_ref()? {
+            ValueType::Unset => Some(&UNKNOWN),
+            ty => ty.tensor(),
+        }
+    }
+
+    /// The type of an input of any kind; `None` when the input is absent.
+    pub fn value_type(&self, index: usize) -> Option<&'a ValueType> {
         self.inputs.get(index)?.as_ref()
     }
 
@@ -166,10 +209,10 @@ impl fmt::Debug for KernelEntry {
 
 /// What a kernel sees of one execution of its node.
 pub struct Invocation<'a> {
-    pub(crate) slots: &'a [Option<Tensor>],
+    pub(crate) slots: &'a [Option<RuntimeValue>],
     pub(crate) inputs: &'a [Option<Slot>],
     pub(crate) wanted: &'a [Option<Slot>],
-    pub(crate) outputs: &'a mut SmallVec<[Option<Tensor>; 4]>,
+    pub(crate) outputs: &'a mut SmallVec<[Option<RuntimeValue>; 4]>,
     pub(crate) pool: &'a mut Pool,
     pub(crate) compute: &'a Compute<'static>,
     pub(crate) sites: &'a [AppendSite],
@@ -179,18 +222,41 @@ pub struct Invocation<'a> {
 }
 
 impl<'a> Invocation<'a> {
-    /// An input, or `None` when it is absent. The reference outlives borrows of the invocation.
-    pub fn input(&self, index: usize) -> Option<&'a Tensor> {
+    /// An input of any kind, or `None` when it is absent. The reference outlives borrows of the invocation.
+    pub fn value(&self, index: usize) -> Option<&'a RuntimeValue> {
         let slot = (*self.inputs.get(index)?)?;
         self.slots.get(slot as usize)?.as_ref()
     }
 
-    /// An input that must be there.
+    /// An input of any kind that must be there.
     ///
     /// # Errors
     /// When it is absent.
+    pub fn require_value(&self, index: usize) -> Result<&'a RuntimeValue, OpError> {
+        self.value(index).ok_or(OpError::MissingInput { index })
+    }
+
+    /// An input that is a tensor, or `None` when it is absent. The reference outlives borrows of the invocation.
+    ///
+    /// Kernels that read every kind ([`Kernel::reads`]) look with [`Invocation::value`]: here, values of other kinds
+    /// count as absent.
+    pub fn input(&self, index: usize) -> Option<&'a Tensor> {
+        self.value(index)?.tensor()
+    }
+
+    /// An input that must be there and a tensor.
+    ///
+    /// # Errors
+    /// When it is absent or of another kind.
     pub fn require(&self, index: usize) -> Result<&'a Tensor, OpError> {
-        self.input(index).ok_or(OpError::MissingInput { index })
+        match self.require_value(index)? {
+            RuntimeValue::Tensor(tensor) => Ok(tensor),
+            other => Err(OpError::Kind {
+                index,
+                expected: "a tensor",
+                got: other.kind(),
+            }),
+        }
     }
 
     /// A required input as a typed view.
@@ -268,9 +334,20 @@ impl<'a> Invocation<'a> {
     }
 
     /// Sets an output. Views of inputs are allowed: the executor keeps graph outputs apart from feeds.
-    pub fn set(&mut self, index: usize, tensor: Tensor) {
+    pub fn set(&mut self, index: usize, value: impl Into<RuntimeValue>) {
         if self.wants(index) {
-            self.outputs[index] = Some(tensor);
+            self.outputs[index] = Some(value.into());
+        }
+    }
+
+    /// Takes back a tensor that this call set as an output.
+    pub fn take_output(&mut self, index: usize) -> Option<Tensor> {
+        match self.outputs.get_mut(index)?.take()? {
+            RuntimeValue::Tensor(tensor) => Some(tensor),
+            other => {
+                self.outputs[index] = Some(other);
+                None
+            }
         }
     }
 
@@ -305,11 +382,15 @@ impl<'a> Invocation<'a> {
             .reserve(site.binding, shape, axis, self.pool.allocator(), self.meter)
     }
 
-    /// Ends the writing of reserved rows and makes the whole result output `output`.
+    /// Ends the writing of reserved rows, makes the whole result output `output`, and returns it.
     ///
     /// # Errors
     /// When no binding has this output.
-    pub fn commit(&mut self, output: usize, reservation: AppendReservation) -> Result<(), OpError> {
+    pub fn commit(
+        &mut self,
+        output: usize,
+        reservation: AppendReservation,
+    ) -> Result<Tensor, OpError> {
         let site = self.sites.iter().find(|site| site.output == output);
         let binding = site.map(|site| site.binding).ok_or_else(|| {
             OpError::Unsupported(format!(
@@ -317,8 +398,8 @@ impl<'a> Invocation<'a> {
             ))
         })?;
         let tensor = self.appends.commit(binding, reservation)?;
-        self.set(output, tensor);
-        Ok(())
+        self.set(output, tensor.clone());
+        Ok(tensor)
     }
 
     /// Whether this output is fed back into an input of this very node: then its dense computation is a fallback that

@@ -22,6 +22,7 @@ mod interrupt;
 pub mod kernel;
 pub mod ops;
 mod options;
+mod persistent_value;
 mod plan;
 mod session;
 mod state;

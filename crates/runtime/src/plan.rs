@@ -1,20 +1,24 @@
 //! A graph, compiled: values are slot numbers, nodes are kernels, and every slot's last use is known.
 
+mod appends;
 mod branch;
 mod build;
 mod checks;
+mod control;
 mod fold;
+mod inline;
 mod scope;
+mod survey;
 
 pub(crate) use build::compile;
-pub use build::{OperatorUse, survey};
+pub use survey::{OperatorUse, survey};
 
 use crate::append::AppendSite;
 use crate::events::NodeLabel;
 use crate::explain::Outcome;
 use crate::kernel::{Kernel, Slot};
-use refeed_graph::types::TensorType;
-use refeed_values::Tensor;
+use refeed_graph::types::ValueType;
+use refeed_values::RuntimeValue;
 use std::fmt;
 
 /// One node, ready to run.
@@ -29,6 +33,8 @@ pub(crate) struct Step {
     pub(crate) label: NodeLabel,
     /// Whether this is an ordinary operator that writes a retained cache again when it cannot give a view.
     pub(crate) rewrites_cache: bool,
+    /// Whether an input may be of a kind that the kernel does not read: the model does not tell its type.
+    pub(crate) doubtful: bool,
 }
 
 impl fmt::Debug for Step {
@@ -50,12 +56,12 @@ pub(crate) struct Plan {
     /// Slots of the graph outputs, in the graph's order.
     pub(crate) outputs: Vec<Slot>,
     /// Values that are there before the first step and stay: initializers and folded constants.
-    pub(crate) presets: Vec<(Slot, Tensor)>,
+    pub(crate) presets: Vec<(Slot, RuntimeValue)>,
     /// Values of inputs that are not fed, by input position.
-    pub(crate) defaults: Vec<(usize, Tensor)>,
+    pub(crate) defaults: Vec<(usize, RuntimeValue)>,
     pub(crate) steps: Vec<Step>,
     /// What the operators' rules say of the graph outputs, in the graph's order.
-    pub(crate) output_types: Vec<TensorType>,
+    pub(crate) output_types: Vec<ValueType>,
     /// Slots that still hold a value after the last step.
     pub(crate) leftover: Vec<Slot>,
     /// What a binding's call amounts to when no append is tried, by binding.
@@ -66,10 +72,10 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Slots of a new frame, with the presets in place.
-    pub(crate) fn frame(&self) -> Vec<Option<Tensor>> {
+    pub(crate) fn frame(&self) -> Vec<Option<RuntimeValue>> {
         let mut slots = vec![None; self.slot_count];
-        for (slot, tensor) in &self.presets {
-            slots[*slot as usize] = Some(tensor.clone());
+        for (slot, value) in &self.presets {
+            slots[*slot as usize] = Some(value.clone());
         }
         slots
     }
@@ -80,10 +86,10 @@ impl Plan {
     }
 
     /// Empties what a failed run left behind.
-    pub(crate) fn reset(&self, slots: &mut [Option<Tensor>]) {
+    pub(crate) fn reset(&self, slots: &mut [Option<RuntimeValue>]) {
         slots.fill(None);
-        for (slot, tensor) in &self.presets {
-            slots[*slot as usize] = Some(tensor.clone());
+        for (slot, value) in &self.presets {
+            slots[*slot as usize] = Some(value.clone());
         }
     }
 

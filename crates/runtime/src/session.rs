@@ -9,10 +9,10 @@ use crate::execute::{Environment, execute};
 use crate::interrupt::{Interrupt, Poll};
 use crate::options::RuntimeSessionOptions;
 use crate::plan::{Plan, compile};
-use refeed_graph::types::{TensorType, ValueType};
+use refeed_graph::types::{ValueInfo, ValueType};
 use refeed_graph::{BindingUses, Model};
 use refeed_kernels::{Compute, Isa, ThreadPool};
-use refeed_values::{Allocator, Pool, Provenance, Tensor};
+use refeed_values::{Allocator, Pool, Provenance, RuntimeValue, Tensor};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,20 +40,25 @@ impl Core {
             .check_binding_uses(Some(uses))
             .map_err(refeed_graph::ModelError::from)?;
         let compute = compute()?;
+        for (role, values) in [
+            ("graph input", model.inputs()),
+            ("graph output", model.outputs()),
+        ] {
+            values.iter().try_for_each(|info| check_kind(role, info))?;
+        }
         let plan = compile(&model, compute)?;
         let (mut symbols, mut retained_symbols) = (Symbols::default(), Symbols::default());
-        let declared = |ty: &ValueType| ty.tensor().cloned().unwrap_or_default();
         let inputs = model.inputs().iter();
         let inputs = inputs
-            .map(|info| symbols.rule("input", info.name.clone(), &declared(&info.ty)))
+            .map(|info| symbols.rule("input", info.name.clone(), &info.ty))
             .collect();
         let outputs = model.outputs().iter();
         let outputs = outputs
-            .map(|info| symbols.rule("output", info.name.clone(), &declared(&info.ty)))
+            .map(|info| symbols.rule("output", info.name.clone(), &info.ty))
             .collect();
         let retained = model.bindings().iter().map(|binding| {
             let info = &model.inputs()[binding.input_index];
-            retained_symbols.rule("retained input", info.name.clone(), &declared(&info.ty))
+            retained_symbols.rule("retained input", info.name.clone(), &info.ty)
         });
         let retained = retained.collect();
         let names = model
@@ -79,14 +84,14 @@ impl Core {
     }
 
     /// Feeds by input position.
-    pub(crate) fn positions<'n>(
+    pub(crate) fn positions<'n, V: Into<RuntimeValue>>(
         &self,
-        feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
-    ) -> Result<SmallVec<[(usize, Tensor); 4]>, StateError> {
+        feeds: impl IntoIterator<Item = (&'n str, V)>,
+    ) -> Result<SmallVec<[(usize, RuntimeValue); 4]>, StateError> {
         let placed = feeds
             .into_iter()
-            .map(|(name, tensor)| match self.input_position(name) {
-                Some(position) => Ok((position, tensor)),
+            .map(|(name, value)| match self.input_position(name) {
+                Some(position) => Ok((position, value.into())),
                 None => Err(StateError::UnknownInput(name.to_string())),
             });
         placed.collect()
@@ -101,6 +106,19 @@ impl Core {
     }
 }
 
+fn check_kind(role: &'static str, info: &ValueInfo) -> Result<(), SessionError> {
+    match info.ty {
+        ValueType::Tensor(_) | ValueType::Struct(_) | ValueType::Sequence(_) | ValueType::Unset => {
+            Ok(())
+        }
+        _ => Err(SessionError::Kind {
+            role,
+            name: info.name.to_string(),
+            kind: info.ty.kind().to_string(),
+        }),
+    }
+}
+
 /// The instruction set that the environment asks for, or the best one, and the threads that all sessions share.
 pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
     Ok(Compute::new(Isa::from_env()?, ThreadPool::global()))
@@ -108,7 +126,7 @@ pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
 
 /// The slots and the memory of one execution at a time.
 pub(crate) struct Workspace {
-    slots: Vec<Option<Tensor>>,
+    slots: Vec<Option<RuntimeValue>>,
     pool: Pool,
     /// One flag an input: whether this call fills it.
     filled: Vec<bool>,
@@ -137,25 +155,25 @@ impl Workspace {
     }
 
     /// Puts a value into an input's slot. The first value of a name counts; a second one is the caller's fault.
-    pub(crate) fn fill(&mut self, core: &Core, position: usize, tensor: Tensor) {
+    pub(crate) fn fill(&mut self, core: &Core, position: usize, value: RuntimeValue) {
         self.filled[position] = true;
-        self.slots[core.plan.inputs[position] as usize] = Some(tensor);
+        self.slots[core.plan.inputs[position] as usize] = Some(value);
     }
 
     /// Fills what is left from initializers, and checks every input against its declaration.
     pub(crate) fn check_inputs(&mut self, core: &Core) -> Result<(), StateError> {
-        for (position, tensor) in &core.plan.defaults {
+        for (position, value) in &core.plan.defaults {
             if !self.filled[*position] {
-                self.fill(core, *position, tensor.clone());
+                self.fill(core, *position, value.clone());
             }
         }
         for (position, rule) in core.inputs.iter().enumerate() {
             let slot = core.plan.inputs[position] as usize;
-            let Some(tensor) = self.slots[slot].as_ref().filter(|_| self.filled[position]) else {
+            let Some(value) = self.slots[slot].as_ref().filter(|_| self.filled[position]) else {
                 let name = core.model.inputs()[position].name.to_string();
                 return Err(StateError::MissingInput(name));
             };
-            if let Some(clash) = rule.check(tensor, &mut self.table)? {
+            if let Some(clash) = rule.check(value, &mut self.table)? {
                 note_clash(core.uses, clash, &mut self.warnings)?;
             }
         }
@@ -185,15 +203,19 @@ impl Workspace {
     pub(crate) fn collect(
         &mut self,
         core: &Core,
-        feeds: &[(usize, Tensor)],
+        feeds: &[(usize, RuntimeValue)],
         bound: impl Fn(usize) -> bool,
-    ) -> Result<Vec<Tensor>, StateError> {
+    ) -> Result<Vec<RuntimeValue>, StateError> {
         let mut outputs = Vec::with_capacity(core.plan.outputs.len());
         for (position, &slot) in core.plan.outputs.iter().enumerate() {
             let name = &core.names[position];
-            let tensor = self.slots[slot as usize]
+            let value = self.slots[slot as usize]
                 .clone()
-                .ok_or_else(|| crate::error::SessionError::NoProducer(name.to_string()))?;
+                .ok_or_else(|| SessionError::NoProducer(name.to_string()))?;
+            let RuntimeValue::Tensor(tensor) = &value else {
+                outputs.push(value);
+                continue;
+            };
             let foreign = tensor.provenance() == Provenance::Foreign;
             // A slot that is both input and output is handed straight through, except that what is to be retained must
             // not be memory that the caller may refill for the next call.
@@ -204,7 +226,8 @@ impl Workspace {
             let lent = foreign
                 || feeds
                     .iter()
-                    .any(|(_, feed)| feed.buffer().same_allocation(tensor.buffer()));
+                    .filter_map(|(_, feed)| feed.tensor())
+                    .any(|feed| feed.buffer().same_allocation(tensor.buffer()));
             let strided = !bound(position) && !tensor.is_contiguous();
             if (lent && !passed) || strided {
                 let copy =
@@ -217,9 +240,9 @@ impl Workspace {
                 if lent {
                     self.materialised.push((name.clone(), copy.bytes()));
                 }
-                outputs.push(copy);
+                outputs.push(copy.into());
             } else {
-                outputs.push(tensor);
+                outputs.push(value);
             }
         }
         Ok(outputs)
@@ -228,7 +251,7 @@ impl Workspace {
     /// Ends a call that went well: nothing of it stays in the slots.
     pub(crate) fn end(&mut self, core: &Core) {
         for &slot in core.plan.leftover.iter().chain(&core.plan.inputs) {
-            if let Some(tensor) = self.slots[slot as usize].take() {
+            if let Some(RuntimeValue::Tensor(tensor)) = self.slots[slot as usize].take() {
                 self.pool.give(tensor);
             }
         }
@@ -262,38 +285,43 @@ pub(crate) fn note_clash(
 #[derive(Debug, Clone)]
 pub struct Outputs {
     names: Arc<[Arc<str>]>,
-    tensors: Vec<Tensor>,
+    values: Vec<RuntimeValue>,
 }
 
 impl Outputs {
-    pub(crate) fn new(core: &Core, tensors: Vec<Tensor>) -> Outputs {
+    pub(crate) fn new(core: &Core, values: Vec<RuntimeValue>) -> Outputs {
         Outputs {
             names: core.names.clone(),
-            tensors,
+            values,
         }
     }
 
     /// The output of this name.
-    pub fn get(&self, name: &str) -> Option<&Tensor> {
+    pub fn get(&self, name: &str) -> Option<&RuntimeValue> {
         self.names
             .iter()
             .position(|held| &**held == name)
-            .map(|at| &self.tensors[at])
+            .map(|at| &self.values[at])
+    }
+
+    /// The output of this name, when it is a tensor.
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.get(name)?.tensor()
     }
 
     /// Names and values, in the graph's order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.names.iter().map(|name| &**name).zip(&self.tensors)
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RuntimeValue)> {
+        self.names.iter().map(|name| &**name).zip(&self.values)
     }
 
     /// The values, in the graph's order.
-    pub fn tensors(&self) -> &[Tensor] {
-        &self.tensors
+    pub fn values(&self) -> &[RuntimeValue] {
+        &self.values
     }
 
     /// The values, in the graph's order.
-    pub fn into_tensors(self) -> Vec<Tensor> {
-        self.tensors
+    pub fn into_values(self) -> Vec<RuntimeValue> {
+        self.values
     }
 }
 
@@ -301,12 +329,12 @@ impl std::ops::Index<&str> for Outputs {
     type Output = Tensor;
 
     /// # Panics
-    /// When there is no output of this name.
+    /// When there is no output of this name, or it is no tensor.
     #[allow(clippy::panic)]
     fn index(&self, name: &str) -> &Tensor {
-        match self.get(name) {
+        match self.tensor(name) {
             Some(tensor) => tensor,
-            None => panic!("no output `{name}`"),
+            None => panic!("no tensor output `{name}`"),
         }
     }
 }
@@ -367,7 +395,7 @@ impl RuntimeSession {
     }
 
     /// What the operators' rules say of the graph outputs: often more than their declarations do.
-    pub fn output_types(&self) -> &[TensorType] {
+    pub fn output_types(&self) -> &[ValueType] {
         &self.core.plan.output_types
     }
 
@@ -385,10 +413,10 @@ impl RuntimeSession {
     ///
     /// # Errors
     /// When a feed is unknown, missing, or contradicts its declaration, or a node fails.
-    pub fn run<'n>(
+    pub fn run<'n, V: Into<RuntimeValue>>(
         &self,
         context: &RuntimeContext,
-        feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
+        feeds: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<Outputs, StateError> {
         let feeds = self.core.positions(feeds)?;
         self.run_positions(context, &feeds, None)
@@ -401,7 +429,7 @@ impl RuntimeSession {
     pub fn run_positions(
         &self,
         context: &RuntimeContext,
-        feeds: &[(usize, Tensor)],
+        feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
     ) -> Result<Outputs, StateError> {
         let core = &*self.core;
@@ -427,23 +455,23 @@ impl RuntimeSession {
         core: &Core,
         workspace: &mut Workspace,
         context: &RuntimeContext,
-        feeds: &[(usize, Tensor)],
+        feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
-    ) -> Result<Vec<Tensor>, StateError> {
+    ) -> Result<Vec<RuntimeValue>, StateError> {
         workspace.begin();
-        for (position, tensor) in feeds {
+        for (position, value) in feeds {
             if *position >= core.inputs.len() {
                 return Err(StateError::UnknownInput(position.to_string()));
             }
-            workspace.fill(core, *position, tensor.clone());
+            workspace.fill(core, *position, value.clone());
         }
         workspace.check_inputs(core)?;
         let mut meter = Meter::new(context.log(), core.allocator.clone());
         workspace.execute(core, &mut Appends::default(), &mut meter, poll)?;
         let outputs = workspace.collect(core, feeds, |_| false)?;
         if core.options.check_shapes {
-            for (rule, tensor) in core.outputs.iter().zip(&outputs) {
-                if let Some(clash) = rule.check(tensor, &mut workspace.table)? {
+            for (rule, value) in core.outputs.iter().zip(&outputs) {
+                if let Some(clash) = rule.check(value, &mut workspace.table)? {
                     note_clash(core.uses, clash, &mut workspace.warnings)?;
                 }
             }

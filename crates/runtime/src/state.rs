@@ -20,10 +20,11 @@ use crate::events::Meter;
 use crate::explain::{BindingReport, Explanation, Outcome};
 use crate::interrupt::Poll;
 use crate::options::RuntimeSessionOptions;
+use crate::persistent_value::PersistentValue;
 use crate::session::{Core, Outputs, RuntimeSession, Workspace, note_clash};
 use refeed_graph::{Model, Publish};
-use refeed_values::Tensor;
-use refeed_values::append::{AppendPolicy, PersistentTensor};
+use refeed_values::RuntimeValue;
+use refeed_values::append::AppendPolicy;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -68,7 +69,7 @@ struct Inner {
 }
 
 struct Retained {
-    value: PersistentTensor,
+    value: PersistentValue,
     /// Whether a value was published since construction or reset.
     published: bool,
 }
@@ -81,9 +82,9 @@ impl PersistentValueState {
     /// # Errors
     /// When the model declares no binding or cannot be compiled, or an initial value is missing, unknown, or
     /// contradicts its declaration.
-    pub fn new<'n>(
+    pub fn new<'n, V: Into<RuntimeValue>>(
         model: Model,
-        initial: impl IntoIterator<Item = (&'n str, Tensor)>,
+        initial: impl IntoIterator<Item = (&'n str, V)>,
         options: RuntimeSessionOptions,
     ) -> Result<PersistentValueState, StateError> {
         if model.bindings().is_empty() {
@@ -97,9 +98,9 @@ impl PersistentValueState {
     ///
     /// # Errors
     /// As [`PersistentValueState::new`].
-    pub fn of_session<'n>(
+    pub fn of_session<'n, V: Into<RuntimeValue>>(
         session: &RuntimeSession,
-        initial: impl IntoIterator<Item = (&'n str, Tensor)>,
+        initial: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<PersistentValueState, StateError> {
         if session.model().bindings().is_empty() {
             return Err(StateError::NoBindings);
@@ -107,9 +108,9 @@ impl PersistentValueState {
         Self::with_core(session.core().clone(), initial)
     }
 
-    fn with_core<'n>(
+    fn with_core<'n, V: Into<RuntimeValue>>(
         core: Arc<Core>,
-        initial: impl IntoIterator<Item = (&'n str, Tensor)>,
+        initial: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<PersistentValueState, StateError> {
         let mut workspace = Workspace::new(&core);
         let retained = check_initial(&core, initial, &mut workspace.warnings)?;
@@ -167,10 +168,10 @@ impl PersistentValueState {
     /// # Errors
     /// When a feed is unknown, missing, names a bound input or contradicts its declaration, a node fails, or an output
     /// contradicts its declaration. The state is then as it was before, and the call may be tried again.
-    pub fn run<'n>(
+    pub fn run<'n, V: Into<RuntimeValue>>(
         &self,
         context: &RuntimeContext,
-        feeds: impl IntoIterator<Item = (&'n str, Tensor)>,
+        feeds: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<Outputs, StateError> {
         let feeds = self.core.positions(feeds)?;
         self.run_positions(context, &feeds, None)
@@ -183,7 +184,7 @@ impl PersistentValueState {
     pub fn run_positions(
         &self,
         context: &RuntimeContext,
-        feeds: &[(usize, Tensor)],
+        feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
     ) -> Result<Outputs, StateError> {
         let mut guard = self.take()?;
@@ -203,9 +204,9 @@ impl PersistentValueState {
     ///
     /// # Errors
     /// As for construction; the retained values are then unchanged.
-    pub fn reset<'n>(
+    pub fn reset<'n, V: Into<RuntimeValue>>(
         &self,
-        initial: impl IntoIterator<Item = (&'n str, Tensor)>,
+        initial: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<(), StateError> {
         let mut guard = self.take()?;
         let inner = guard.as_mut().ok_or(StateError::Closed)?;
@@ -229,12 +230,12 @@ impl PersistentValueState {
     ///
     /// # Errors
     /// When the state is busy or closed.
-    pub fn values(&self) -> Result<Vec<(Arc<str>, Tensor)>, StateError> {
+    pub fn values(&self) -> Result<Vec<(Arc<str>, RuntimeValue)>, StateError> {
         let guard = self.take()?;
         let inner = guard.as_ref().ok_or(StateError::Closed)?;
         let bindings = self.core.model.bindings().iter().zip(&inner.retained);
         Ok(bindings
-            .map(|(b, held)| (b.input.clone(), held.value.tensor().clone()))
+            .map(|(b, held)| (b.input.clone(), held.value.value()))
             .collect())
     }
 
@@ -256,9 +257,9 @@ impl PersistentValueState {
             input: binding.input.clone(),
             output: binding.output.clone(),
             outcome: outcome.clone(),
-            shape: held.value.tensor().shape().to_vec(),
+            shape: held.value.shape(),
             capacity_rows: held.value.capacity_rows(),
-            logical_bytes: held.value.tensor().bytes(),
+            logical_bytes: held.value.bytes(),
         });
         Ok(Explanation {
             bindings: bindings.collect(),
@@ -280,30 +281,40 @@ impl PersistentValueState {
 }
 
 /// Checks initial values: exactly the bound inputs, each fitting its declaration, one symbol table for all.
-fn check_initial<'n>(
+fn check_initial<'n, V: Into<RuntimeValue>>(
     core: &Core,
-    initial: impl IntoIterator<Item = (&'n str, Tensor)>,
+    initial: impl IntoIterator<Item = (&'n str, V)>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Retained>, StateError> {
     let bindings = core.model.bindings();
-    let mut found: Vec<Option<Tensor>> = vec![None; bindings.len()];
-    for (name, tensor) in initial {
+    let mut found: Vec<Option<RuntimeValue>> = vec![None; bindings.len()];
+    for (name, value) in initial {
         let at = bindings.iter().position(|binding| &*binding.input == name);
-        found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(tensor);
+        found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(value.into());
     }
     let mut table = core.retained_symbols.table();
     let mut retained = Vec::with_capacity(bindings.len());
-    for ((binding, rule), tensor) in bindings.iter().zip(&core.retained).zip(found) {
-        let tensor = tensor.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?;
-        if let Some(clash) = rule.check(&tensor, &mut table)? {
+    for ((binding, rule), value) in bindings.iter().zip(&core.retained).zip(found) {
+        let value = value.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?;
+        if let Some(clash) = rule.check(&value, &mut table)? {
             note_clash(core.uses, clash, warnings)?;
         }
         retained.push(Retained {
-            value: PersistentTensor::imported(tensor),
+            value: PersistentValue::imported(value),
             published: false,
         });
     }
     Ok(retained)
+}
+
+/// Whether an output has anything in it.
+fn is_present(value: &RuntimeValue) -> bool {
+    match value {
+        RuntimeValue::Tensor(tensor) => !tensor.shape().contains(&0),
+        RuntimeValue::Encoded(encoded) => !encoded.shape().contains(&0),
+        RuntimeValue::Sequence(elements) => !elements.is_empty(),
+        _ => true,
+    }
 }
 
 impl Inner {
@@ -311,9 +322,9 @@ impl Inner {
         &mut self,
         core: &Core,
         context: &RuntimeContext,
-        feeds: &[(usize, Tensor)],
+        feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
-    ) -> Result<Vec<Tensor>, StateError> {
+    ) -> Result<Vec<RuntimeValue>, StateError> {
         let bindings = core.model.bindings();
         let workspace = &mut self.workspace;
         workspace.begin();
@@ -323,12 +334,14 @@ impl Inner {
             reuse: core.options.append_reuse,
         };
         for (index, (binding, held)) in bindings.iter().zip(&mut self.retained).enumerate() {
-            if core.plan.may_append(index) {
-                self.appends.arm(index, held.value.lease(&policy));
+            if core.plan.may_append(index)
+                && let Some(lease) = held.value.lease(&policy)
+            {
+                self.appends.arm(index, lease);
             }
-            workspace.fill(core, binding.input_index, held.value.tensor().clone());
+            workspace.fill(core, binding.input_index, held.value.value());
         }
-        for (position, tensor) in feeds {
+        for (position, value) in feeds {
             let Some(info) = core.model.inputs().get(*position) else {
                 return Err(StateError::UnknownInput(position.to_string()));
             };
@@ -338,7 +351,7 @@ impl Inner {
             {
                 return Err(StateError::OverridesRetained(info.name.to_string()));
             }
-            workspace.fill(core, *position, tensor.clone());
+            workspace.fill(core, *position, value.clone());
         }
         workspace.check_inputs(core)?;
         let mut meter = Meter::new(context.log(), core.allocator.clone());
@@ -348,22 +361,22 @@ impl Inner {
                 .iter()
                 .any(|binding| binding.output_index == output)
         })?;
-        for (rule, tensor) in core.outputs.iter().zip(&outputs) {
-            if let Some(clash) = rule.check(tensor, &mut workspace.table)? {
+        for (rule, value) in core.outputs.iter().zip(&outputs) {
+            if let Some(clash) = rule.check(value, &mut workspace.table)? {
                 note_clash(core.uses, clash, &mut workspace.warnings)?;
             }
         }
         let mut table = core.retained_symbols.table();
         let mut publishes: SmallVec<[bool; 8]> = SmallVec::new();
         for ((binding, held), rule) in bindings.iter().zip(&self.retained).zip(&core.retained) {
-            let tensor = &outputs[binding.output_index];
+            let value = &outputs[binding.output_index];
             let publish = match binding.publish {
                 Publish::Always => true,
                 Publish::Once => !held.published,
-                Publish::IfPresent => !tensor.shape().contains(&0),
+                Publish::IfPresent => is_present(value),
             };
             publishes.push(publish);
-            if publish && let Some(clash) = rule.check(tensor, &mut table)? {
+            if publish && let Some(clash) = rule.check(value, &mut table)? {
                 note_clash(core.uses, clash, &mut workspace.warnings)?;
             }
         }
@@ -387,7 +400,8 @@ impl Inner {
                 (true, Some(outcome)) => outcome.clone(),
                 (true, None) => core.plan.usual[index].clone(),
             };
-            let next = self.appends.retain(index, &outputs[binding.output_index]);
+            let output = &outputs[binding.output_index];
+            let next = PersistentValue::published(&mut self.appends, index, output);
             if publish {
                 *held = Retained {
                     value: next,

@@ -358,15 +358,6 @@ impl<'a> Inference<'a> {
         Ok(Some(out))
     }
 
-    /// The types of the outputs that are tensors, once the rule has run; of others nothing is said.
-    pub fn into_outputs(self) -> Vec<TensorType> {
-        let tensor = |ty| match ty {
-            ValueType::Tensor(tensor) => tensor,
-            _ => TensorType::default(),
-        };
-        self.outputs.into_iter().map(tensor).collect()
-    }
-
     /// The output types of any kind, once the rule has run, and what is known of the elements.
     pub fn into_types(self) -> Vec<(ValueType, Option<ShapeValue>)> {
         self.outputs.into_iter().zip(self.output_values).collect()

@@ -1,17 +1,17 @@
 //! Feeds by name: a dictionary becomes tensors by input position, and results become a dictionary.
 
 use crate::error::Class;
-use crate::interop;
+use crate::runtime::value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
 use refeed_graph::Model;
 use refeed_graph::types::ValueInfo;
-use refeed_values::Tensor;
+use refeed_values::RuntimeValue;
 use smallvec::SmallVec;
 
 /// Feeds of one call, by input position.
-pub(crate) type Feeds = SmallVec<[(usize, Tensor); 4]>;
+pub(crate) type Feeds = SmallVec<[(usize, RuntimeValue); 4]>;
 
 /// The names of a graph's inputs and outputs as Python strings. They are interned, as literal keys are, so most names are
 /// found by their address.
@@ -57,27 +57,27 @@ impl Names {
     /// When `feeds` is no mapping from names to tensors, or a name is no graph input.
     pub(crate) fn read(&self, feeds: &Bound<'_, PyAny>, read: &mut Feeds) -> PyResult<()> {
         each(feeds, "feeds", |key, value| {
-            let py = key.py();
             let Some(position) = self.position(&key)? else {
                 let text = format!("unknown graph input `{}`", key.to_string_lossy());
-                return Err(Class::ValueType.error(py, text));
+                return Err(Class::ValueType.error(key.py(), text));
             };
-            let tensor = interop::tensor(&value)
-                .map_err(|refused| refused.named(py, "feed", &key.to_string_lossy()))?;
-            read.push((position, tensor));
+            let value = value::read(&value, "feed", &key)?;
+            read.push((position, value));
             Ok(())
         })
     }
 }
 
 /// Values by name, for initial values.
-pub(crate) fn values(values: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<(String, Tensor)>> {
+pub(crate) fn values(
+    values: &Bound<'_, PyAny>,
+    role: &str,
+) -> PyResult<Vec<(String, RuntimeValue)>> {
     let mut read = Vec::new();
     each(values, role, |key, value| {
         let name = key.to_str()?.to_string();
-        let tensor =
-            interop::tensor(&value).map_err(|refused| refused.named(key.py(), role, &name))?;
-        read.push((name, tensor));
+        let value = value::read(&value, role, &key)?;
+        read.push((name, value));
         Ok(())
     })?;
     Ok(read)

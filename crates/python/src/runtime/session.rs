@@ -5,11 +5,12 @@ use crate::run;
 use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::feeds::{Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
-use crate::runtime::tensor::{Warned, named};
+use crate::runtime::tensor::Warned;
+use crate::runtime::value::named;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use refeed_graph::Model;
-use refeed_graph::types::{ValueInfo, ValueType};
+use refeed_graph::types::ValueInfo;
 use refeed_runtime::{RuntimeContext, RuntimeSession, RuntimeSessionOptions};
 
 #[pyclass(name = "RuntimeSession", module = "refeed.runtime", frozen)]
@@ -47,12 +48,7 @@ impl PyRuntimeSession {
         let context = context.map_or(&self.context, |context| &context.inner);
         let poll = run::poll(py);
         let outputs = run::detached(py, || self.inner.run_positions(context, &read, poll))?;
-        named(
-            py,
-            &self.names.outputs,
-            outputs.into_tensors(),
-            &self.warned,
-        )
+        named(py, &self.names.outputs, outputs.into_values(), &self.warned)
     }
 }
 
@@ -115,7 +111,7 @@ impl PyRuntimeSession {
             .map(|(info, ty)| {
                 PyValueInfo::new(ValueInfo {
                     name: info.name.clone(),
-                    ty: ValueType::Tensor(ty.clone()),
+                    ty: ty.clone(),
                 })
             })
             .collect()

@@ -7,7 +7,8 @@ use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::explain::PyExplanation;
 use crate::runtime::feeds::{self, Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
-use crate::runtime::tensor::{PyTensor, Warned, named};
+use crate::runtime::tensor::Warned;
+use crate::runtime::value::{named, write};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -76,7 +77,7 @@ impl PyPersistentValueState {
         let inner = run::detached(py, || {
             let initial = initial
                 .iter()
-                .map(|(name, tensor)| (name.as_str(), tensor.clone()));
+                .map(|(name, value)| (name.as_str(), value.clone()));
             PersistentValueState::new(model, initial, options)
         })?;
         Ok(PyPersistentValueState {
@@ -117,12 +118,7 @@ impl PyPersistentValueState {
         }
         let poll = run::poll(py);
         let outputs = run::detached(py, || self.inner.run_positions(context, &read, poll))?;
-        named(
-            py,
-            &self.names.outputs,
-            outputs.into_tensors(),
-            &self.warned,
-        )
+        named(py, &self.names.outputs, outputs.into_values(), &self.warned)
     }
 
     fn reset(&self, initial: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -132,7 +128,7 @@ impl PyPersistentValueState {
             self.inner.reset(
                 initial
                     .iter()
-                    .map(|(name, tensor)| (name.as_str(), tensor.clone())),
+                    .map(|(name, value)| (name.as_str(), value.clone())),
             )
         })
     }
@@ -145,10 +141,10 @@ impl PyPersistentValueState {
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = run::attached(py, || self.inner.values())?;
         let dict = PyDict::new(py);
-        for (name, tensor) in values {
+        for (name, value) in values {
             let name = PyString::new(py, &name);
-            let value = PyTensor::new(tensor, name.clone().unbind(), self.warned.clone());
-            dict.set_item(name, Bound::new(py, value)?)?;
+            let value = write(py, value, &name.clone().unbind(), &self.warned)?;
+            dict.set_item(name, value)?;
         }
         Ok(dict)
     }

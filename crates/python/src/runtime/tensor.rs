@@ -6,7 +6,7 @@ use crate::interop::{self, Refused};
 use crate::run;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyString, PyTuple, PyType};
 use refeed_values::{Allocator, DType, Extent, Tensor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,24 +218,6 @@ impl PyTensor {
             self.tensor.shape()
         )
     }
-}
-
-/// Tensors by name, as results are returned.
-pub(crate) fn named<'py>(
-    py: Python<'py>,
-    names: &[Py<PyString>],
-    tensors: Vec<Tensor>,
-    warned: &Warned,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (name, tensor) in names.iter().zip(tensors) {
-        let value = Bound::new(
-            py,
-            PyTensor::new(tensor, name.clone_ref(py), warned.clone()),
-        )?;
-        dict.set_item(name.bind(py), value)?;
-    }
-    Ok(dict)
 }
 
 /// An index or count from Python: an integer, not a bool, that fits a size.

@@ -122,17 +122,7 @@ fn finish(
         append_copied_bytes,
         ..StorageReport::default()
     });
-    call.commit(cache.output, rows)?;
-    call.outputs
-        .get(cache.output)
-        .cloned()
-        .flatten()
-        .ok_or_else(|| {
-            OpError::Unsupported(format!(
-                "output {} is appended to but not wanted",
-                cache.output
-            ))
-        })
+    call.commit(cache.output, rows)
 }
 
 /// Grows both caches, each in place where it may, and sets the outputs that are wanted. Both are reserved before either
@@ -333,7 +323,7 @@ impl Attention {
         wide.recycle(call);
         operands.recycle(call);
         for output in [0, 3] {
-            let Some(computed) = call.outputs.get_mut(output).and_then(Option::take) else {
+            let Some(computed) = call.take_output(output) else {
                 continue;
             };
             let rounded = converted::<f64, T>(call, &computed)?;

@@ -5,12 +5,12 @@ use crate::events::Meter;
 use crate::interrupt::Interrupt;
 use crate::kernel::{Build, Invocation, OpError, Slot};
 use refeed_graph::attributes::Attributes;
-use refeed_graph::types::TensorType;
+use refeed_graph::types::{TensorType, ValueType};
 use refeed_graph::{LoadOptions, Model};
 use refeed_kernels::Compute;
 use refeed_proto::attribute_proto::AttributeType;
 use refeed_proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
-use refeed_values::{Allocator, Pool, Tensor};
+use refeed_values::{Allocator, Pool, RuntimeValue, Tensor};
 use smallvec::SmallVec;
 
 /// A node to be tried.
@@ -107,9 +107,9 @@ impl Trial {
         };
         let model = Model::from_proto(model, &LoadOptions::default()).unwrap();
         let attributes = Attributes::new(&node);
-        let types: Vec<Option<TensorType>> = inputs
+        let types: Vec<Option<ValueType>> = inputs
             .iter()
-            .map(|input| input.map(|x| TensorType::concrete(x.dtype(), x.shape())))
+            .map(|input| input.map(|x| TensorType::concrete(x.dtype(), x.shape()).into()))
             .collect();
         let kernel = (super::kernel(self.domain, self.op_type).unwrap().build)(&mut Build {
             attributes: &attributes,
@@ -120,7 +120,10 @@ impl Trial {
             outputs: &vec![true; self.outputs],
         })?;
         attributes.finish()?;
-        let slots: Vec<Option<Tensor>> = inputs.iter().map(|input| input.cloned()).collect();
+        let slots: Vec<Option<RuntimeValue>> = inputs
+            .iter()
+            .map(|input| input.cloned().map(RuntimeValue::from))
+            .collect();
         let places: Vec<Option<Slot>> = slots
             .iter()
             .enumerate()
@@ -145,7 +148,10 @@ impl Trial {
         })?;
         Ok(outputs
             .into_iter()
-            .map(|output| output.expect("a kernel sets every wanted output"))
+            .map(|output| match output {
+                Some(RuntimeValue::Tensor(tensor)) => tensor,
+                _ => panic!("a kernel sets every wanted output"),
+            })
             .collect())
     }
 

@@ -1,9 +1,9 @@
 //! `If`: two compiled branches, and the outer values that each reads.
 
 use crate::execute::{Environment, execute};
-use crate::kernel::{Invocation, Kernel, OpError, Slot};
+use crate::kernel::{Invocation, Kernel, Kinds, OpError, Slot};
 use crate::plan::Plan;
-use refeed_values::Tensor;
+use refeed_values::RuntimeValue;
 use std::sync::{Mutex, PoisonError};
 
 /// One branch.
@@ -12,7 +12,7 @@ pub(crate) struct Branch {
     /// Input position of the `If` node's step, and the branch's slot that it fills.
     pub(crate) captures: Vec<(usize, Slot)>,
     /// Frames that earlier runs left for reuse.
-    frames: Mutex<Vec<Vec<Option<Tensor>>>>,
+    frames: Mutex<Vec<Vec<Option<RuntimeValue>>>>,
 }
 
 impl Branch {
@@ -32,7 +32,7 @@ impl Branch {
             .pop();
         let mut slots = spare.unwrap_or_else(|| self.plan.frame());
         for &(input, slot) in &self.captures {
-            slots[slot as usize] = call.input(input).cloned();
+            slots[slot as usize] = call.value(input).cloned();
         }
         let (compute, wanted) = (call.compute(), call.output_count());
         let mut environment = Environment {
@@ -51,8 +51,8 @@ impl Branch {
             return Err(OpError::Nested(error));
         }
         for (index, &slot) in self.plan.outputs.iter().enumerate().take(wanted) {
-            if let Some(tensor) = slots[slot as usize].clone() {
-                call.set(index, tensor);
+            if let Some(value) = slots[slot as usize].clone() {
+                call.set(index, value);
             }
         }
         for &slot in &self.plan.leftover {
@@ -73,6 +73,10 @@ pub(crate) struct If {
 }
 
 impl Kernel for If {
+    fn reads(&self) -> Kinds {
+        Kinds::Any
+    }
+
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         let condition = call.view::<u8>(0)?;
         let mut elements = condition.iter();

@@ -1,22 +1,20 @@
 //! From a model to a plan: names become slots, functions are inlined, kernels are built, constants are folded.
 
-use crate::append::AppendSite;
 use crate::error::{NodePath, NodeProblem, SessionError};
 use crate::events::NodeLabel;
-use crate::explain::Outcome;
-use crate::kernel::{Build, Kernel, OpError, Slot};
-use crate::plan::branch::{Branch, If};
-use crate::plan::checks::{check_schema, check_types};
+use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
+use crate::plan::checks::{check_schema, check_types, refuse_other_kinds};
 use crate::plan::fold::Folding;
 use crate::plan::scope::{Known, Outer, Scope};
 use crate::plan::{Plan, Step};
+use refeed_graph::Model;
 use refeed_graph::attributes::Attributes;
-use refeed_graph::functions::{FunctionTable, instantiate};
+use refeed_graph::functions::FunctionTable;
 use refeed_graph::schema::Inference;
-use refeed_graph::types::{Dim, TensorType, ValueType};
-use refeed_graph::{Model, ModelError};
+use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
-use refeed_proto::{FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
+use refeed_proto::{GraphProto, NodeProto, OperatorSetIdProto};
+use refeed_values::{RuntimeValue, Tensor};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -38,18 +36,8 @@ const REARRANGES: &[&str] = &[
     "Pad",
 ];
 
-/// Operators whose kernels ask for rows behind a retained input.
-const APPENDS: &[(&str, &str)] = &[
-    ("", "Concat"),
-    ("", "Attention"),
-    ("com.microsoft", "GroupQueryAttention"),
-];
-
 /// The newest version of ai.onnx that the operator schemas were written from.
 const NEWEST_OPSET: i64 = 28;
-
-/// How deep calls of model-local functions may nest.
-const CALL_DEPTH: usize = 100;
 
 /// Compiles a model's graph.
 ///
@@ -65,59 +53,15 @@ pub(crate) fn compile(model: &Model, compute: Compute<'static>) -> Result<Plan, 
     }
 }
 
-/// One operator of a model, and whether refeed computes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperatorUse {
-    /// Operator domain.
-    pub domain: String,
-    /// Operator.
-    pub op_type: String,
-    /// Nodes that use it, those of subgraphs and called functions included.
-    pub nodes: usize,
-    /// What stands in the way, in words; empty when all its nodes can run.
-    pub problems: Vec<String>,
-}
-
-/// Every operator of a model, and what refeed lacks to run it.
-///
-/// # Errors
-/// When the graph is not well formed.
-pub fn survey(model: &Model) -> Result<Vec<OperatorUse>, SessionError> {
-    let mut builder = Builder::new(model, crate::session::compute()?);
-    builder.root()?;
-    let mut uses: Vec<OperatorUse> = builder
-        .counts
-        .into_iter()
-        .map(|((domain, op_type), nodes)| OperatorUse {
-            domain,
-            op_type,
-            nodes,
-            problems: Vec::new(),
-        })
-        .collect();
-    for (node, problem) in builder.problems {
-        let of = uses
-            .iter_mut()
-            .find(|u| *u.domain == *node.domain && *u.op_type == *node.op_type);
-        if let Some(of) = of {
-            let text = problem.to_string();
-            if !of.problems.contains(&text) {
-                of.problems.push(text);
-            }
-        }
-    }
-    Ok(uses)
-}
-
 /// A compiled branch: its plan, the outer and inner slot of each captured value, and what is known of its outputs.
-type Compiled = (Plan, Vec<(Slot, Slot)>, Vec<Known>);
+pub(super) type Compiled = (Plan, Vec<(Slot, Slot)>, Vec<Known>);
 
 /// Opset versions by domain, as one model or function imports them.
 #[derive(Clone, Default)]
-struct Opsets(HashMap<String, i64>);
+pub(super) struct Opsets(HashMap<String, i64>);
 
 impl Opsets {
-    fn new(imports: &[OperatorSetIdProto]) -> Opsets {
+    pub(super) fn new(imports: &[OperatorSetIdProto]) -> Opsets {
         let pairs = imports
             .iter()
             .map(|import| (plain_domain(import.domain()), import.version()));
@@ -139,25 +83,25 @@ fn plain_domain(domain: &str) -> &str {
 
 /// Where the nodes being compiled stand.
 #[derive(Clone)]
-struct Place {
-    opsets: Arc<Opsets>,
-    within: Option<(usize, Arc<str>)>,
+pub(super) struct Place {
+    pub(super) opsets: Arc<Opsets>,
+    pub(super) within: Option<(usize, Arc<str>)>,
     /// Index of the function call around the nodes, which is what their labels say.
-    call: Option<usize>,
-    depth: usize,
+    pub(super) call: Option<usize>,
+    pub(super) depth: usize,
 }
 
-struct Builder<'m> {
-    model: &'m Model,
+pub(super) struct Builder<'m> {
+    pub(super) model: &'m Model,
     functions: FunctionTable<'m>,
     folding: Folding,
-    problems: Vec<(NodePath, NodeProblem)>,
-    counts: BTreeMap<(String, String), usize>,
+    pub(super) problems: Vec<(NodePath, NodeProblem)>,
+    pub(super) counts: BTreeMap<(String, String), usize>,
     texts: HashMap<String, Arc<str>>,
 }
 
 impl<'m> Builder<'m> {
-    fn new(model: &'m Model, compute: Compute<'static>) -> Builder<'m> {
+    pub(super) fn new(model: &'m Model, compute: Compute<'static>) -> Builder<'m> {
         Builder {
             model,
             functions: model.functions(),
@@ -168,7 +112,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    fn text(&mut self, text: &str) -> Arc<str> {
+    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(held) = self.texts.get(text) {
             return held.clone();
         }
@@ -187,17 +131,12 @@ impl<'m> Builder<'m> {
         }
     }
 
-    fn root(&mut self) -> Result<Plan, SessionError> {
+    pub(super) fn root(&mut self) -> Result<Plan, SessionError> {
         let model = self.model;
         let graph = model.graph();
         let mut scope = Scope::default();
         let mut plan = Plan::default();
         for (position, info) in model.inputs().iter().enumerate() {
-            let ty = match &info.ty {
-                ValueType::Tensor(ty) => ty.clone(),
-                ValueType::Unset => TensorType::default(),
-                other => return Err(kind_error("graph input", &info.name, other)),
-            };
             let cache = model
                 .bindings()
                 .iter()
@@ -205,32 +144,19 @@ impl<'m> Builder<'m> {
             plan.inputs.push(scope.define(
                 &info.name,
                 Known {
-                    ty,
+                    ty: info.ty.clone(),
                     constant: None,
                     cache,
                 },
             ));
         }
-        for info in model.outputs() {
-            if !matches!(info.ty, ValueType::Tensor(_) | ValueType::Unset) {
-                return Err(kind_error("graph output", &info.name, &info.ty));
-            }
-        }
         for initializer in &graph.initializer {
             let name = initializer.name();
             let tensor = model.initializer(initializer)?;
             match model.inputs().iter().position(|info| &*info.name == name) {
-                Some(position) => plan.defaults.push((position, tensor)),
+                Some(position) => plan.defaults.push((position, tensor.into())),
                 None => {
-                    let ty = TensorType::concrete(tensor.dtype(), tensor.shape());
-                    scope.define(
-                        name,
-                        Known {
-                            ty,
-                            constant: Some(tensor),
-                            cache: false,
-                        },
-                    );
+                    scope.define(name, Known::constant(tensor.into()));
                 }
             }
         }
@@ -273,7 +199,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Compiles a branch of `If`.
-    fn branch(
+    pub(super) fn branch(
         &mut self,
         graph: &GraphProto,
         outer: &mut dyn Outer,
@@ -285,15 +211,7 @@ impl<'m> Builder<'m> {
         };
         for initializer in &graph.initializer {
             let tensor = self.model.initializer(initializer)?;
-            let ty = TensorType::concrete(tensor.dtype(), tensor.shape());
-            scope.define(
-                initializer.name(),
-                Known {
-                    ty,
-                    constant: Some(tensor),
-                    cache: false,
-                },
-            );
+            scope.define(initializer.name(), Known::constant(tensor.into()));
         }
         self.nodes(&mut scope, &graph.node, place)?;
         let mut plan = Plan {
@@ -310,7 +228,7 @@ impl<'m> Builder<'m> {
         Ok((plan, captures, known))
     }
 
-    fn nodes(
+    pub(super) fn nodes(
         &mut self,
         scope: &mut Scope<'_>,
         nodes: &[NodeProto],
@@ -373,28 +291,25 @@ impl<'m> Builder<'m> {
         inputs: &[Option<Slot>],
         label: &NodeLabel,
         place: &Place,
-    ) -> Result<(Box<dyn Kernel>, Vec<TensorType>), NodeProblem> {
+    ) -> Result<(Box<dyn Kernel>, Vec<ValueType>), NodeProblem> {
         let schema = refeed_graph::ops::schema(&label.domain, &label.op_type)
             .ok_or(NodeProblem::NoKernel)?;
         let opset = place.opsets.version(&label.domain);
         check_schema(schema, node, opset)?;
-        let types: Vec<Option<TensorType>> = inputs
+        let types: Vec<Option<ValueType>> = inputs
             .iter()
             .map(|slot| slot.map(|slot| scope.known(slot).ty.clone()))
             .collect();
-        let constants: Vec<_> = inputs
+        let constants: Vec<Option<Tensor>> = inputs
             .iter()
-            .map(|slot| slot.and_then(|slot| scope.known(slot).constant.clone()))
+            .map(|slot| slot.and_then(|slot| scope.known(slot).tensor().cloned()))
             .collect();
         let attributes = Attributes::new(node);
-        let values: Vec<Option<ValueType>> = types
-            .iter()
-            .map(|ty| ty.clone().map(ValueType::Tensor))
-            .collect();
         let mut inference =
-            Inference::new(&attributes, opset, &values, &constants, node.output.len());
+            Inference::new(&attributes, opset, &types, &constants, node.output.len());
         (schema.infer)(&mut inference)?;
-        let outputs = inference.into_outputs();
+        let outputs = inference.into_types().into_iter().map(|(ty, _)| ty);
+        let outputs = outputs.collect();
         let entry =
             crate::ops::kernel(&label.domain, &label.op_type).ok_or(NodeProblem::NoKernel)?;
         check_types(entry, &types)?;
@@ -410,6 +325,9 @@ impl<'m> Builder<'m> {
         };
         let kernel = (entry.build)(&mut build)?;
         attributes.finish().map_err(OpError::from)?;
+        if kernel.reads() == Kinds::Tensors {
+            refuse_other_kinds(&types)?;
+        }
         Ok((kernel, outputs))
     }
 
@@ -419,7 +337,7 @@ impl<'m> Builder<'m> {
         node: &NodeProto,
         kernel: Box<dyn Kernel>,
         inputs: Vec<Option<Slot>>,
-        types: Vec<TensorType>,
+        types: Vec<ValueType>,
         label: NodeLabel,
     ) {
         let from_cache = inputs.iter().flatten().any(|&slot| scope.known(slot).cache);
@@ -449,7 +367,13 @@ impl<'m> Builder<'m> {
                 })
             })
             .collect();
+        let doubtful = kernel.reads() == Kinds::Tensors
+            && inputs
+                .iter()
+                .flatten()
+                .any(|&slot| scope.known(slot).ty == ValueType::Unset);
         let step = Step {
+            doubtful,
             kernel,
             inputs: inputs.into_boxed_slice(),
             outputs: outputs.into_boxed_slice(),
@@ -462,263 +386,15 @@ impl<'m> Builder<'m> {
             for (slot, value) in step.outputs.iter().zip(values) {
                 if let (Some(slot), Some(value)) = (slot, value) {
                     let known = &mut scope.known[*slot as usize];
-                    known.ty = TensorType::concrete(value.dtype(), value.shape());
+                    if let RuntimeValue::Tensor(tensor) = &value {
+                        known.ty = TensorType::concrete(tensor.dtype(), tensor.shape()).into();
+                    }
                     known.constant = Some(value);
                 }
             }
             return;
         }
         scope.steps.push(step);
-    }
-
-    /// Compiles the body of a model-local function in the caller's slots, under its own names.
-    fn inline(
-        &mut self,
-        scope: &mut Scope<'_>,
-        call: &NodeProto,
-        function: &FunctionProto,
-        index: usize,
-        place: &Place,
-    ) -> Result<(), SessionError> {
-        if place.depth == CALL_DEPTH {
-            let (limit, got) = (CALL_DEPTH as u64, CALL_DEPTH as u64 + 1);
-            let at = format!("call `{}`", call.op_type());
-            return Err(ModelError::Limit {
-                at,
-                what: "nested function calls",
-                limit,
-                got,
-            }
-            .into());
-        }
-        let body = instantiate(function, call)?;
-        let mut names = HashMap::new();
-        for (position, formal) in function.input.iter().enumerate() {
-            let actual = call
-                .input
-                .get(position)
-                .map(String::as_str)
-                .unwrap_or_default();
-            if actual.is_empty() {
-                continue;
-            }
-            let slot = scope
-                .lookup(actual)
-                .ok_or_else(|| SessionError::Undefined {
-                    node: NodePath {
-                        index,
-                        name: Arc::from(call.name()),
-                        domain: Arc::from(call.domain()),
-                        op_type: Arc::from(call.op_type()),
-                        within: place.within.clone(),
-                    },
-                    name: actual.to_string(),
-                })?;
-            names.insert(formal.clone(), slot);
-        }
-        let outside = std::mem::replace(&mut scope.names, names);
-        let outer = scope.outer.take();
-        let opsets = if function.opset_import.is_empty() {
-            place.opsets.clone()
-        } else {
-            Arc::new(Opsets::new(&function.opset_import))
-        };
-        let inner = Place {
-            opsets,
-            call: Some(index),
-            depth: place.depth + 1,
-            ..place.clone()
-        };
-        let compiled = self.nodes(scope, &body, &inner);
-        let inside = std::mem::replace(&mut scope.names, outside);
-        scope.outer = outer;
-        compiled?;
-        for (formal, actual) in function.output.iter().zip(&call.output) {
-            if actual.is_empty() {
-                continue;
-            }
-            let slot = inside
-                .get(formal)
-                .ok_or_else(|| SessionError::NoProducer(formal.clone()))?;
-            scope.names.insert(actual.clone(), *slot);
-        }
-        Ok(())
-    }
-
-    fn conditional(
-        &mut self,
-        scope: &mut Scope<'_>,
-        node: &NodeProto,
-        mut inputs: Vec<Option<Slot>>,
-        label: NodeLabel,
-        place: &Place,
-    ) -> Result<(), SessionError> {
-        if inputs.len() != 1 || inputs[0].is_none() {
-            let got = inputs.len();
-            let problem = NodeProblem::Arity {
-                what: "inputs",
-                expected: "1".to_string(),
-                got,
-            };
-            self.problems.push(((&label).into(), problem));
-            return Ok(());
-        }
-        let attributes = Attributes::new(node);
-        let mut branches = Vec::with_capacity(2);
-        let mut outputs: Vec<Known> = Vec::new();
-        for name in ["then_branch", "else_branch"] {
-            let graph = match attributes.required_graph(name) {
-                Ok(graph) => graph,
-                Err(error) => {
-                    let problem = NodeProblem::Build(OpError::Attribute(error));
-                    self.problems.push(((&label).into(), problem));
-                    return Ok(());
-                }
-            };
-            if graph.output.len() != node.output.len() {
-                let problem = NodeProblem::Arity {
-                    what: "outputs",
-                    expected: format!("{} as `{name}` has", graph.output.len()),
-                    got: node.output.len(),
-                };
-                self.problems.push(((&label).into(), problem));
-                return Ok(());
-            }
-            let within = place
-                .within
-                .clone()
-                .or_else(|| Some((label.index, self.text(name))));
-            let inner = Place {
-                within,
-                ..place.clone()
-            };
-            let (plan, captures, known) = self.branch(graph, scope, &inner)?;
-            let captures = captures
-                .into_iter()
-                .map(|(outside, inside)| {
-                    let held = inputs
-                        .iter()
-                        .skip(1)
-                        .position(|slot| *slot == Some(outside));
-                    let position = held.map_or_else(
-                        || {
-                            inputs.push(Some(outside));
-                            inputs.len() - 1
-                        },
-                        |at| at + 1,
-                    );
-                    (position, inside)
-                })
-                .collect();
-            outputs = match outputs.is_empty() {
-                true => known,
-                false => outputs
-                    .iter()
-                    .zip(&known)
-                    .map(|(a, b)| merge(a, b))
-                    .collect(),
-            };
-            branches.push(Branch::new(plan, captures));
-        }
-        if let Err(error) = attributes.finish() {
-            self.problems.push((
-                (&label).into(),
-                NodeProblem::Build(OpError::Attribute(error)),
-            ));
-        }
-        let (Some(else_branch), Some(then_branch)) = (branches.pop(), branches.pop()) else {
-            return Ok(());
-        };
-        let outputs: Vec<Option<Slot>> = node
-            .output
-            .iter()
-            .zip(outputs)
-            .map(|(name, known)| (!name.is_empty()).then(|| scope.define(name, known)))
-            .collect();
-        scope.steps.push(Step {
-            kernel: Box::new(If {
-                then_branch,
-                else_branch,
-            }),
-            inputs: inputs.into_boxed_slice(),
-            outputs: outputs.into_boxed_slice(),
-            release: Box::default(),
-            sites: Box::default(),
-            label,
-            rewrites_cache: false,
-        });
-        Ok(())
-    }
-
-    /// Finds, for each binding, the node that may append in place, and what happens where there is none.
-    fn place_appends(&self, scope: &mut Scope<'_>, plan: &mut Plan) {
-        for (index, binding) in self.model.bindings().iter().enumerate() {
-            let (input, output) = (
-                plan.inputs[binding.input_index],
-                plan.outputs[binding.output_index],
-            );
-            if input == output {
-                plan.usual.push(Outcome::Kept);
-                plan.appends.push(false);
-                continue;
-            }
-            let producer = scope
-                .steps
-                .iter_mut()
-                .find(|step| step.outputs.contains(&Some(output)));
-            let Some(step) = producer else {
-                let fed = plan.inputs.iter().position(|slot| *slot == output);
-                plan.usual.push(match fed {
-                    Some(fed) => Outcome::Computed(Arc::from(format!(
-                        "nothing: it is the graph input `{}`",
-                        self.model.inputs()[fed].name
-                    ))),
-                    None => Outcome::Computed(Arc::from("a constant")),
-                });
-                plan.appends.push(false);
-                continue;
-            };
-            let reads = step.inputs.iter().position(|slot| *slot == Some(input));
-            let writes = step.outputs.iter().position(|slot| *slot == Some(output));
-            let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
-            let appends = APPENDS.contains(&(domain, op_type));
-            plan.appends.push(appends && reads.is_some());
-            if let (true, Some(input), Some(output)) = (appends, reads, writes) {
-                let mut sites = std::mem::take(&mut step.sites).into_vec();
-                sites.push(AppendSite {
-                    input,
-                    output,
-                    binding: index,
-                });
-                step.sites = sites.into_boxed_slice();
-                step.rewrites_cache = false;
-            }
-            plan.usual.push(match (domain, op_type) {
-                ("", "If") => Outcome::Copied("it is computed inside a branch of `If`".to_string()),
-                _ if appends && reads.is_none() => Outcome::Copied(format!(
-                    "`{}` does not reach this {op_type} directly",
-                    binding.input
-                )),
-                _ => Outcome::Computed(step.label.op_type.clone()),
-            });
-        }
-    }
-}
-
-/// What is known of a value that comes from one of two branches.
-fn merge(a: &Known, b: &Known) -> Known {
-    let shape = match (&a.ty.shape, &b.ty.shape) {
-        (Some(a), Some(b)) if a.len() == b.len() => {
-            let same = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::Unknown };
-            Some(a.iter().zip(b).map(same).collect())
-        }
-        _ => None,
-    };
-    let dtype = a.ty.dtype.filter(|_| a.ty.dtype == b.ty.dtype);
-    Known {
-        ty: TensorType { dtype, shape },
-        constant: None,
-        cache: a.cache || b.cache,
     }
 }
 
@@ -743,12 +419,4 @@ fn finish(mut scope: Scope<'_>, plan: &mut Plan) {
         }
     }
     plan.place_releases();
-}
-
-fn kind_error(role: &'static str, name: &str, ty: &ValueType) -> SessionError {
-    SessionError::Kind {
-        role,
-        name: name.to_string(),
-        kind: ty.kind().to_string(),
-    }
 }

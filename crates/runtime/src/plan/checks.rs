@@ -3,7 +3,7 @@
 use crate::error::NodeProblem;
 use crate::kernel::KernelEntry;
 use refeed_graph::schema::OpSchema;
-use refeed_graph::types::TensorType;
+use refeed_graph::types::{TensorType, ValueType};
 use refeed_proto::NodeProto;
 
 /// Arity and version of a node against its operator.
@@ -30,12 +30,12 @@ pub(super) fn check_schema(
 /// Element types of a node's inputs against what its kernel computes.
 pub(super) fn check_types(
     entry: &KernelEntry,
-    types: &[Option<TensorType>],
+    types: &[Option<ValueType>],
 ) -> Result<(), NodeProblem> {
     for (index, accepted) in entry.types {
-        let Some(Some(TensorType {
+        let Some(Some(ValueType::Tensor(TensorType {
             dtype: Some(got), ..
-        })) = types.get(*index)
+        }))) = types.get(*index)
         else {
             continue;
         };
@@ -45,6 +45,22 @@ pub(super) fn check_types(
                 index: *index,
                 got: *got,
                 expected: names.join(", "),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Kinds of a node's inputs, in front of a kernel that reads tensors only.
+pub(super) fn refuse_other_kinds(types: &[Option<ValueType>]) -> Result<(), NodeProblem> {
+    for (index, ty) in types.iter().enumerate() {
+        if let Some(ty) = ty
+            && !matches!(ty, ValueType::Tensor(_) | ValueType::Unset)
+        {
+            return Err(NodeProblem::Kind {
+                index,
+                expected: "a tensor",
+                got: ty.kind(),
             });
         }
     }

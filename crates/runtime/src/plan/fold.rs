@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::kernel::{Invocation, Slot};
 use crate::plan::Step;
 use refeed_kernels::Compute;
-use refeed_values::{Allocator, Pool, Tensor};
+use refeed_values::{Allocator, Pool, RuntimeValue};
 use smallvec::SmallVec;
 
 /// Most bytes that folding may make in one session: what is larger is computed when it is needed, under the
@@ -32,14 +32,14 @@ impl Folding {
     pub(crate) fn fold(
         &self,
         step: &Step,
-        inputs: &[Option<Tensor>],
-    ) -> Option<Vec<Option<Tensor>>> {
+        inputs: &[Option<RuntimeValue>],
+    ) -> Option<Vec<Option<RuntimeValue>>> {
         let places: Vec<Option<Slot>> = inputs
             .iter()
             .enumerate()
             .map(|(at, input)| input.as_ref().map(|_| at as Slot))
             .collect();
-        let mut outputs: SmallVec<[Option<Tensor>; 4]> =
+        let mut outputs: SmallVec<[Option<RuntimeValue>; 4]> =
             SmallVec::from_elem(None, step.outputs.len());
         let mut call = Invocation {
             slots: inputs,

@@ -2,18 +2,40 @@
 
 use crate::kernel::Slot;
 use crate::plan::Step;
-use refeed_graph::types::TensorType;
-use refeed_values::Tensor;
+use refeed_graph::types::{TensorType, ValueType};
+use refeed_values::{RuntimeValue, Tensor};
 use std::collections::HashMap;
 
 /// What is known of a slot at compile time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
-    pub(crate) ty: TensorType,
+    pub(crate) ty: ValueType,
     /// The value, when no run can change it.
-    pub(crate) constant: Option<Tensor>,
+    pub(crate) constant: Option<RuntimeValue>,
     /// Whether it is a retained cache, or a rearrangement of one.
     pub(crate) cache: bool,
+}
+
+impl Known {
+    /// A value that every run finds.
+    pub(crate) fn constant(value: RuntimeValue) -> Known {
+        let ty = match &value {
+            RuntimeValue::Tensor(tensor) => {
+                TensorType::concrete(tensor.dtype(), tensor.shape()).into()
+            }
+            _ => ValueType::Unset,
+        };
+        Known {
+            ty,
+            constant: Some(value),
+            cache: false,
+        }
+    }
+
+    /// The tensor, when no run can change it.
+    pub(crate) fn tensor(&self) -> Option<&Tensor> {
+        self.constant.as_ref()?.tensor()
+    }
 }
 
 /// Where a graph looks for names that it does not define.

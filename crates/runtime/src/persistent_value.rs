@@ -1,0 +1,80 @@
+//! What a state keeps for one binding.
+
+use crate::append::Appends;
+use refeed_values::RuntimeValue;
+use refeed_values::append::{AppendLease, AppendPolicy, PersistentTensor};
+
+/// A retained value: a root tensor with the room that its appends have, or a value of another kind.
+#[derive(Debug)]
+pub(crate) enum PersistentValue {
+    Tensor(PersistentTensor),
+    Other(RuntimeValue),
+}
+
+impl PersistentValue {
+    /// Keeps a value that came from outside: it has no room to append to.
+    pub(crate) fn imported(value: RuntimeValue) -> PersistentValue {
+        match value {
+            RuntimeValue::Tensor(tensor) => {
+                PersistentValue::Tensor(PersistentTensor::imported(tensor))
+            }
+            other => PersistentValue::Other(other),
+        }
+    }
+
+    /// Keeps what a call computed for a binding, with its room when it is the append's own result.
+    pub(crate) fn published(
+        appends: &mut Appends,
+        binding: usize,
+        output: &RuntimeValue,
+    ) -> PersistentValue {
+        match output {
+            RuntimeValue::Tensor(tensor) => {
+                PersistentValue::Tensor(appends.retain(binding, tensor))
+            }
+            other => PersistentValue::Other(other.clone()),
+        }
+    }
+
+    /// The value, shared.
+    pub(crate) fn value(&self) -> RuntimeValue {
+        match self {
+            PersistentValue::Tensor(held) => held.tensor().clone().into(),
+            PersistentValue::Other(value) => value.clone(),
+        }
+    }
+
+    /// Extents of a tensor; the number of elements of a sequence; nothing for other kinds.
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        match self {
+            PersistentValue::Tensor(held) => held.tensor().shape().to_vec(),
+            PersistentValue::Other(RuntimeValue::Encoded(encoded)) => encoded.shape().to_vec(),
+            PersistentValue::Other(RuntimeValue::Sequence(elements)) => vec![elements.len()],
+            PersistentValue::Other(_) => Vec::new(),
+        }
+    }
+
+    /// Rows that fit before the memory must grow; 0 when there is no room.
+    pub(crate) fn capacity_rows(&self) -> usize {
+        match self {
+            PersistentValue::Tensor(held) => held.capacity_rows(),
+            PersistentValue::Other(_) => 0,
+        }
+    }
+
+    /// Bytes of the visible elements.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            PersistentValue::Tensor(held) => held.tensor().bytes(),
+            PersistentValue::Other(value) => value.bytes(),
+        }
+    }
+
+    /// The permission to append, for one call.
+    pub(crate) fn lease(&mut self, policy: &AppendPolicy) -> Option<AppendLease> {
+        match self {
+            PersistentValue::Tensor(held) => Some(held.lease(policy)),
+            PersistentValue::Other(_) => None,
+        }
+    }
+}
