@@ -101,7 +101,7 @@ fn by_name(values: &[ValueInfoProto]) -> HashMap<&str, (usize, Option<&TypeProto
 /// bindings, which it governs; a policy for an input that is not bound after them.
 pub fn verify_persistent_bindings(
     model: &ModelProto,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
 ) -> Result<Bindings, BindingError> {
     match &model.graph {
         Some(graph) => of_graph(
@@ -117,7 +117,7 @@ pub fn verify_persistent_bindings(
 pub(crate) fn of_graph<'a>(
     graph: &GraphProto,
     metadata: impl IntoIterator<Item = &'a StringStringEntryProto>,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
 ) -> Result<Bindings, BindingError> {
     let policies = publish::read(metadata.into_iter())?;
     let mut bindings = resolve(graph, catalogue)?;
@@ -152,7 +152,7 @@ pub(crate) fn of_graph<'a>(
 ///
 /// # Errors
 /// The first part of the type that says nothing or contradicts itself, with its path.
-pub fn check_type(ty: &TypeProto, catalogue: &StructTypes<'_>) -> Result<(), FieldError> {
+pub fn check_type(ty: &TypeProto, catalogue: &StructTypes) -> Result<(), FieldError> {
     types::check_declared(ty, &Path::root("type"), catalogue)
 }
 
@@ -161,7 +161,7 @@ pub fn check_type(ty: &TypeProto, catalogue: &StructTypes<'_>) -> Result<(), Fie
 ///
 /// # Errors
 /// The first part of the type that is refused, with its path.
-pub fn check_persistent(ty: &TypeProto, catalogue: &StructTypes<'_>) -> Result<(), FieldError> {
+pub fn check_persistent(ty: &TypeProto, catalogue: &StructTypes) -> Result<(), FieldError> {
     types::check_kept(ty, &Path::root("type"), catalogue)
 }
 
@@ -173,12 +173,12 @@ pub fn check_persistent(ty: &TypeProto, catalogue: &StructTypes<'_>) -> Result<(
 pub fn check_compatible(
     expected: &TypeProto,
     got: &TypeProto,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
 ) -> Result<(), FieldError> {
     compatible::compare(expected, got, &Path::root("type"), catalogue)
 }
 
-fn resolve(graph: &GraphProto, catalogue: &StructTypes<'_>) -> Result<Vec<Binding>, BindingError> {
+fn resolve(graph: &GraphProto, catalogue: &StructTypes) -> Result<Vec<Binding>, BindingError> {
     let declared = &graph.persistent_bindings;
     if declared.is_empty() {
         return Ok(Vec::new());

@@ -30,6 +30,7 @@ mod testing;
 pub mod types;
 pub mod uses;
 pub mod validate;
+pub mod values;
 
 pub use bind::{BindReport, BindRequest, bind};
 pub use bindings::{Binding, BindingUses};

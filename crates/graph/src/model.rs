@@ -3,16 +3,20 @@
 use crate::bindings::{Binding, BindingUses, Bindings};
 use crate::error::{BindingError, ModelError};
 use crate::functions::FunctionTable;
-use crate::load::{self, ExternalData, LoadError, LoadOptions, shown, tensor_bytes};
+use crate::load::{self, ExternalData, LoadOptions, shown};
+use crate::struct_types::StructTypes;
 use crate::types::{TensorType, ValueInfo};
 use crate::uses::{self, InputUses};
 use crate::validate::{self, Opsets, Rules};
+use crate::values::{
+    Catalogues, Elements, ModelValues, QuantizationParameterCatalogue, adopt, moved_bytes,
+};
 use refeed_proto::{Bytes, GraphProto, ModelProto, TensorProto};
-use refeed_values::{Allocator, Buffer, DType, Extent, MAX_RANK, Provenance, Tensor, TensorMut};
+use refeed_values::{Buffer, MAX_RANK, Provenance, RuntimeValue, Tensor, TensorError};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// A model. Cloning shares everything; nothing of it ever changes.
 ///
@@ -56,6 +60,10 @@ struct Inner {
     opsets: Opsets,
     warnings: Vec<String>,
     moved: Moved,
+    struct_types: Arc<StructTypes>,
+    /// Made when they are first asked for.
+    catalogues: OnceLock<Catalogues>,
+    values: OnceLock<ModelValues>,
 }
 
 /// Payloads that were not aligned for their type and were moved, once each.
@@ -64,16 +72,6 @@ struct Moved {
     count: AtomicUsize,
     /// By address and length of the payload. The payload is kept, so that its address stays its own.
     kept: Mutex<HashMap<(usize, usize), (Bytes, Buffer)>>,
-}
-
-/// A heap tensor as the owner of a model's bytes.
-struct MovedBytes(Tensor);
-
-impl AsRef<[u8]> for MovedBytes {
-    fn as_ref(&self) -> &[u8] {
-        // The tensor is dense: it was made from bytes.
-        self.0.as_bytes().unwrap_or_default()
-    }
 }
 
 impl Model {
@@ -143,6 +141,9 @@ impl Model {
             opsets,
             warnings: validated.warnings,
             moved: Moved::default(),
+            struct_types: Arc::new(validated.struct_types),
+            catalogues: OnceLock::new(),
+            values: OnceLock::new(),
         };
         Ok(Model {
             inner: Arc::new(inner),
@@ -256,6 +257,50 @@ impl Model {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
+    /// The struct types that the model declares.
+    pub fn struct_types(&self) -> &Arc<StructTypes> {
+        &self.inner.struct_types
+    }
+
+    /// What values of the model refer to: its struct types and its shared quantization parameters, read once.
+    ///
+    /// # Errors
+    /// As [`QuantizationParameterCatalogue::build`].
+    pub fn catalogues(&self) -> Result<&Catalogues, ModelError> {
+        if let Some(made) = self.inner.catalogues.get() {
+            return Ok(made);
+        }
+        let made = Catalogues {
+            struct_types: Arc::clone(&self.inner.struct_types),
+            parameters: Arc::new(QuantizationParameterCatalogue::build(self)?),
+        };
+        Ok(self.inner.catalogues.get_or_init(|| made))
+    }
+
+    /// The encoded initializers of the root graph as values, by name, read once. Payloads are the file's.
+    ///
+    /// # Errors
+    /// When a payload or parameter cannot be had.
+    pub fn encoded_initializers(&self) -> Result<&[(Arc<str>, RuntimeValue)], ModelError> {
+        Ok(&self.values()?.encoded)
+    }
+
+    /// The paged-cache initializers of the root graph as values, by name, read once. Payloads are the file's.
+    ///
+    /// # Errors
+    /// As [`Model::encoded_initializers`].
+    pub fn paged_cache_initializers(&self) -> Result<&[(Arc<str>, RuntimeValue)], ModelError> {
+        Ok(&self.values()?.paged_caches)
+    }
+
+    fn values(&self) -> Result<&ModelValues, ModelError> {
+        if let Some(made) = self.inner.values.get() {
+            return Ok(made);
+        }
+        let made = ModelValues::of(self)?;
+        Ok(self.inner.values.get_or_init(|| made))
+    }
+
     /// A constant of the model (an initializer, a tensor attribute) as a tensor. Bytes of the file are shared when they
     /// are aligned for their type; otherwise they are moved once and counted. Elements in typed fields are converted
     /// each time.
@@ -263,33 +308,20 @@ impl Model {
     /// # Errors
     /// When the tensor is broken, is of type STRING, or memory cannot be had.
     pub fn initializer(&self, proto: &TensorProto) -> Result<Tensor, ModelError> {
-        let name = || proto.name().to_string();
-        let bytes = tensor_bytes(proto, &self.inner.external)?;
-        let number = proto.data_type();
-        let dtype = DType::from_onnx(number).ok_or_else(|| LoadError::DataType {
-            tensor: name(),
-            number,
-        })?;
-        let (_, shape) =
-            Extent::from_dims(dtype, &proto.dims).map_err(|source| LoadError::Dims {
-                tensor: name(),
-                source,
-            })?;
-        let aligned = bytes.is_empty() || bytes.as_ptr().addr().is_multiple_of(dtype.align());
-        let shared = proto.raw_data.is_some() || proto.is_external();
-        let broken = |source| ModelError::Tensor {
-            tensor: name(),
+        let elements = Elements::of(proto, &self.inner.external)?;
+        let made = if elements.shared && !elements.is_aligned() {
+            self.moved(elements.bytes)
+                .and_then(|buffer| Tensor::dense(elements.dtype, &elements.shape, buffer))
+        } else {
+            adopt(elements, Provenance::Model)
+        };
+        made.map_err(|source| ModelError::Tensor {
+            tensor: proto.name().to_string(),
             source,
-        };
-        let buffer = match (aligned, shared) {
-            (true, _) => Buffer::from_model(bytes),
-            (false, true) => self.moved(bytes).map_err(broken)?,
-            (false, false) => move_bytes(&bytes).map_err(broken)?,
-        };
-        Tensor::dense(dtype, &shape, buffer).map_err(broken)
+        })
     }
 
-    fn moved(&self, bytes: Bytes) -> Result<Buffer, refeed_values::TensorError> {
+    fn moved(&self, bytes: Bytes) -> Result<Buffer, TensorError> {
         let moved = &self.inner.moved;
         // A panic cannot leave the map half changed.
         let mut kept = moved.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -297,21 +329,11 @@ impl Model {
         if let Some((_, buffer)) = kept.get(&key) {
             return Ok(buffer.clone());
         }
-        let buffer = move_bytes(&bytes)?;
+        let buffer = moved_bytes(&bytes, Provenance::Model)?;
         moved.count.fetch_add(1, Ordering::Relaxed);
         kept.insert(key, (bytes, buffer.clone()));
         Ok(buffer)
     }
-}
-
-/// Copies bytes to memory that is aligned for every type.
-fn move_bytes(bytes: &[u8]) -> Result<Buffer, refeed_values::TensorError> {
-    let mut memory = TensorMut::new(&Allocator::default(), DType::Uint8, &[bytes.len()])?;
-    memory.as_mut_bytes().copy_from_slice(bytes);
-    Ok(Buffer::from_owner(
-        MovedBytes(memory.freeze()),
-        Provenance::Model,
-    ))
 }
 
 #[cfg(test)]

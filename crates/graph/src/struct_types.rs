@@ -12,19 +12,23 @@ use crate::path::Path;
 use crate::validate::types::{self, DEPTH, Found, Role};
 use refeed_proto::struct_type_proto::Kind;
 use refeed_proto::{ModelProto, StructTypeProto};
+use refeed_values::encoded::StructType;
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
-/// Declarations by their identity.
+/// Declarations by their identity. It is of no model's memory: payloads of constants are shared, structure is copied.
 #[derive(Debug, Default)]
-pub struct StructTypes<'a> {
-    entries: HashMap<u64, Entry<'a>>,
+pub struct StructTypes {
+    entries: HashMap<u64, Entry>,
     /// Whether the model is not there, so that no reference can be resolved.
     deferred: bool,
 }
 
 #[derive(Debug)]
-struct Entry<'a> {
-    declared: &'a StructTypeProto,
+struct Entry {
+    declared: Arc<StructTypeProto>,
+    /// The layout of its values, made when it is first asked for.
+    layout: OnceLock<Arc<StructType>>,
     /// Levels below the entry, references followed.
     height: usize,
     /// The first part whose values cannot be kept between calls.
@@ -33,13 +37,13 @@ struct Entry<'a> {
     bits: Result<u64, FieldError>,
 }
 
-impl<'a> StructTypes<'a> {
+impl StructTypes {
     /// Reads a model's catalogue.
     ///
     /// # Errors
     /// An entry without a unique nonzero identity, without a kind, or that is only a reference; a part without a name or
     /// size; a reference to nothing; types that contain themselves or are nested deeper than 64.
-    pub fn new(model: &'a ModelProto) -> Result<StructTypes<'a>, FieldError> {
+    pub fn new(model: &ModelProto) -> Result<StructTypes, FieldError> {
         let mut known: HashMap<u64, (usize, Found)> =
             HashMap::with_capacity(model.struct_types.len());
         for (index, declared) in model.struct_types.iter().enumerate() {
@@ -63,7 +67,7 @@ impl<'a> StructTypes<'a> {
     }
 
     /// The catalogue of a part that is checked apart from its model: every reference is taken on trust.
-    pub fn deferred() -> StructTypes<'static> {
+    pub fn deferred() -> StructTypes {
         StructTypes {
             entries: HashMap::new(),
             deferred: true,
@@ -71,19 +75,35 @@ impl<'a> StructTypes<'a> {
     }
 
     /// The declaration with an identity.
-    pub fn get(&self, id: u64) -> Option<&'a StructTypeProto> {
-        self.entries.get(&id).map(|entry| entry.declared)
+    pub fn get(&self, id: u64) -> Option<&StructTypeProto> {
+        self.entries.get(&id).map(|entry| &*entry.declared)
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// The declaration itself, or the one that it refers to; `None` when there is none.
-    pub fn resolve<'t>(&self, declared: &'t StructTypeProto) -> Option<&'t StructTypeProto>
-    where
-        'a: 't,
-    {
+    pub fn resolve<'t>(&'t self, declared: &'t StructTypeProto) -> Option<&'t StructTypeProto> {
         match &declared.kind {
             Some(Kind::TypeRef(id)) => self.get(*id),
             _ => Some(declared),
         }
+    }
+
+    /// An entry, and where the layout of its values is kept once it is made.
+    pub(crate) fn layout_slot(
+        &self,
+        id: u64,
+    ) -> Option<(&StructTypeProto, &OnceLock<Arc<StructType>>)> {
+        let entry = self.entries.get(&id)?;
+        Some((&entry.declared, &entry.layout))
     }
 
     /// Whether references are taken on trust.
@@ -133,7 +153,7 @@ impl<'a> StructTypes<'a> {
     /// Adds an entry after those that it refers to: depth first, with a stack in place of recursion.
     fn enter(
         &mut self,
-        model: &'a ModelProto,
+        model: &ModelProto,
         known: &HashMap<u64, (usize, Found)>,
         id: u64,
     ) -> Result<(), FieldError> {
@@ -185,7 +205,8 @@ impl<'a> StructTypes<'a> {
                 .bit_size(declared, &at)
                 .map(|bits| bits.unwrap_or_default());
             let entry = Entry {
-                declared,
+                declared: Arc::new(declared.clone()),
+                layout: OnceLock::new(),
                 height,
                 unfit: self.unfit(found),
                 bits,

@@ -33,7 +33,10 @@ mod value_infos;
 pub(crate) use calls::check as check_calls;
 pub(crate) use context::Context;
 pub use context::{Checker, Rules};
+pub(crate) use encoded::check as check_encoded;
 pub(crate) use opsets::Opsets;
+pub(crate) use paged_cache::check_apart as check_paged_cache;
+pub(crate) use parameters::Parameters;
 pub use parts::PartVerifier;
 
 use crate::bindings::{self, Bindings};
@@ -43,7 +46,6 @@ use crate::load::ExternalData;
 use crate::path::Path;
 use crate::struct_types::StructTypes;
 use crate::uses;
-use parameters::Parameters;
 use refeed_proto::{ModelProto, NodeProto};
 
 /// Newest format that refeed reads.
@@ -64,6 +66,7 @@ pub(crate) fn check_nesting(nodes: &[NodeProto]) -> Result<(), ModelError> {
 #[derive(Debug)]
 pub(crate) struct Validated {
     pub(crate) bindings: Bindings,
+    pub(crate) struct_types: StructTypes,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -133,7 +136,11 @@ pub(crate) fn validate(
     scope::check_graph(graph, &at, Some(&opsets), &context)?;
     functions::check(model, &opsets, &context)?;
     calls::check(model, &functions)?;
-    Ok(Validated { bindings, warnings })
+    Ok(Validated {
+        bindings,
+        struct_types: catalogue,
+        warnings,
+    })
 }
 
 /// The version of the format is one that exists; the checker asks for it, a session makes do without.

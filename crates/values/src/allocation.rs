@@ -195,7 +195,7 @@ enum Memory {
     },
     Owned {
         provenance: Provenance,
-        _owner: Box<dyn Any + Send + Sync>,
+        owner: Box<dyn Any + Send + Sync>,
     },
 }
 
@@ -237,10 +237,7 @@ impl Allocation {
         Allocation {
             ptr,
             len,
-            memory: Memory::Owned {
-                provenance,
-                _owner: owner,
-            },
+            memory: Memory::Owned { provenance, owner },
             block: None,
         }
     }
@@ -250,6 +247,14 @@ impl Allocation {
         match &self.memory {
             Memory::Heap { .. } => Provenance::Heap,
             Memory::Owned { provenance, .. } => *provenance,
+        }
+    }
+
+    /// Who lent the memory, when it is of this type.
+    pub(crate) fn owner<T: Any>(&self) -> Option<&T> {
+        match &self.memory {
+            Memory::Owned { owner, .. } => owner.downcast_ref(),
+            Memory::Heap { .. } => None,
         }
     }
 

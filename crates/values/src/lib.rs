@@ -20,6 +20,7 @@ pub mod encoded;
 mod extent;
 pub mod layout;
 pub mod mapped;
+pub mod paged_cache;
 mod pool;
 mod runtime_value;
 mod sequence;

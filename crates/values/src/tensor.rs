@@ -6,6 +6,7 @@ use crate::layout::{Dims, Layout};
 use crate::sync::Arc;
 use crate::view::View;
 use crate::{DType, Element, Extent, ExtentError};
+use bytes::Bytes;
 use thiserror::Error;
 
 /// Why memory is no tensor of the wanted kind.
@@ -337,6 +338,27 @@ impl Tensor {
         Some(unsafe { std::slice::from_raw_parts(raw.add(self.offset).as_ptr(), self.bytes()) })
     }
 
+    /// The bytes of a dense tensor as a counted handle that shares the memory; `None` when it is strided. Memory that
+    /// came as such a handle is given as a part of it, so that going back and forth adds no layers.
+    ///
+    /// ```
+    /// use refeed_values::Tensor;
+    /// let tensor = Tensor::from_slice(&[2], &[1u16, 2]).unwrap();
+    /// let bytes = tensor.to_bytes().unwrap();
+    /// assert_eq!(bytes.as_ptr(), tensor.as_ptr());
+    /// ```
+    pub fn to_bytes(&self) -> Option<Bytes> {
+        let len = self.as_bytes()?.len();
+        if len == 0 {
+            return Some(Bytes::new());
+        }
+        Some(match self.buffer.allocation().owner::<Bytes>() {
+            // A dense tensor lies inside its allocation (checked by `from_parts`).
+            Some(bytes) => bytes.slice(self.offset..self.offset + len),
+            None => Bytes::from_owner(DenseBytes(self.clone())),
+        })
+    }
+
     /// A dense copy in new memory.
     ///
     /// # Errors
@@ -411,6 +433,15 @@ impl Tensor {
                 Ok(())
             }
         }
+    }
+}
+
+/// A dense tensor as the owner of its bytes.
+struct DenseBytes(Tensor);
+
+impl AsRef<[u8]> for DenseBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes().unwrap_or_default()
     }
 }
 

@@ -19,10 +19,35 @@ pub(crate) fn compare(
     expected: &TypeProto,
     got: &TypeProto,
     at: &Path<'_>,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
+) -> Result<(), FieldError> {
+    walk(
+        vec![(expected, got, 0, Place::BASE)],
+        Trail::new(*at),
+        catalogue,
+    )
+}
+
+/// Compares two struct types, as [`compare`] compares types.
+pub(crate) fn compare_structs(
+    expected: &StructTypeProto,
+    got: &StructTypeProto,
+    at: &Path<'_>,
+    catalogue: &StructTypes,
 ) -> Result<(), FieldError> {
     let mut trail = Trail::new(*at);
-    let mut stack: Vec<Pair<'_>> = vec![(expected, got, 0, Place::BASE)];
+    let mut stack = Vec::new();
+    let from = (0, Place::BASE);
+    push_structs(expected, got, catalogue, from, &mut trail, &mut stack)?;
+    walk(stack, trail, catalogue)
+}
+
+/// Compares the pairs of a stack and everything inside them.
+fn walk<'c>(
+    mut stack: Vec<Pair<'c>>,
+    mut trail: Trail<'c>,
+    catalogue: &'c StructTypes,
+) -> Result<(), FieldError> {
     while let Some((expected, got, depth, place)) = stack.pop() {
         if depth > DEPTH {
             return Err(trail.path(place).fault(
@@ -44,14 +69,8 @@ pub(crate) fn compare(
             }
             (Some(Value::StructType(expected)), Some(Value::StructType(got))) => {
                 let place = trail.push(place, Step::Field("struct_type"));
-                compare_structs(
-                    expected,
-                    got,
-                    catalogue,
-                    (depth, place),
-                    &mut trail,
-                    &mut stack,
-                )?;
+                let from = (depth, place);
+                push_structs(expected, got, catalogue, from, &mut trail, &mut stack)?;
             }
             _ => {
                 let path = trail.path(place);
@@ -94,10 +113,11 @@ fn compatible_tensors(
     Ok(())
 }
 
-fn compare_structs<'c>(
+/// Compares two struct types but for the types inside them, which are put on the stack.
+fn push_structs<'c>(
     expected: &'c StructTypeProto,
     got: &'c StructTypeProto,
-    catalogue: &'c StructTypes<'_>,
+    catalogue: &'c StructTypes,
     (depth, place): (usize, Place),
     trail: &mut Trail<'c>,
     stack: &mut Vec<Pair<'c>>,

@@ -33,7 +33,7 @@ pub struct Inference<'a> {
     constants: &'a [Option<Tensor>],
     values: &'a [Option<ShapeValue>],
     graphs: Option<&'a mut dyn EnterGraph>,
-    catalogue: Option<&'a StructTypes<'a>>,
+    catalogue: Option<&'a StructTypes>,
     outputs: Vec<ValueType>,
     output_values: Vec<Option<ShapeValue>>,
 }
@@ -83,7 +83,7 @@ impl<'a> Inference<'a> {
     }
 
     /// Adds the model's catalogue of struct types.
-    pub fn with_catalogue(self, catalogue: &'a StructTypes<'a>) -> Inference<'a> {
+    pub fn with_catalogue(self, catalogue: &'a StructTypes) -> Inference<'a> {
         let catalogue = Some(catalogue);
         Inference { catalogue, ..self }
     }

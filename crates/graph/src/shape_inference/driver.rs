@@ -64,7 +64,7 @@ impl Place<'_> {
 
 pub(super) struct Driver<'m> {
     pub(super) functions: FunctionTable<'m>,
-    catalogue: Arc<StructTypes<'m>>,
+    catalogue: Arc<StructTypes>,
     /// Results of calls by function, argument types and attributes.
     pub(super) calls: HashMap<Vec<u8>, Vec<Known>>,
     /// Depth of function calls: what is found in a body belongs to a copy of it.

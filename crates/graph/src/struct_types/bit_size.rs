@@ -22,7 +22,7 @@ enum Item<'a> {
 pub(super) fn of(
     declared: &StructTypeProto,
     at: &Path<'_>,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
 ) -> Result<Option<u64>, FieldError> {
     let mut trail = Trail::new(*at);
     let mut total = 0u64;

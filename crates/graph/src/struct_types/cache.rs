@@ -30,7 +30,7 @@ const PAGE: [&str; 4] = ["start", "length", "key", "value"];
 pub(crate) fn declaration<'a>(
     declared: &'a StructTypeProto,
     at: &Path<'_>,
-    catalogue: &'a StructTypes<'_>,
+    catalogue: &'a StructTypes,
 ) -> Result<Option<CacheDeclaration<'a>>, FieldError> {
     let Some(declared) = resolve(declared, at, catalogue)? else {
         return Ok(None);
@@ -81,7 +81,7 @@ pub(crate) fn declaration<'a>(
 }
 
 /// Whether a declaration is of a cache with a layout.
-pub(crate) fn is_declared_cache(declared: &StructTypeProto, catalogue: &StructTypes<'_>) -> bool {
+pub(crate) fn is_declared_cache(declared: &StructTypeProto, catalogue: &StructTypes) -> bool {
     declared.kind.is_some()
         && declaration(declared, &Path::root("struct_type"), catalogue)
             .is_ok_and(|declaration| declaration.is_some())
@@ -90,7 +90,7 @@ pub(crate) fn is_declared_cache(declared: &StructTypeProto, catalogue: &StructTy
 fn resolve<'a>(
     declared: &'a StructTypeProto,
     at: &Path<'_>,
-    catalogue: &'a StructTypes<'_>,
+    catalogue: &'a StructTypes,
 ) -> Result<Option<&'a StructTypeProto>, FieldError> {
     match (&declared.kind, catalogue.resolve(declared)) {
         (_, Some(found)) => Ok(Some(found)),

@@ -65,7 +65,7 @@ pub(crate) struct Context<'m> {
     pub(crate) functions: Option<&'m FunctionTable<'m>>,
     /// Where tensors in other files are; when that is not known, only their entries are checked.
     pub(crate) external: Option<&'m ExternalData>,
-    pub(crate) catalogue: &'m StructTypes<'m>,
+    pub(crate) catalogue: &'m StructTypes,
     /// The model's shared quantization parameters; references to them are taken on trust without.
-    pub(super) parameters: Option<&'m Parameters<'m>>,
+    pub(crate) parameters: Option<&'m Parameters<'m>>,
 }

@@ -34,7 +34,7 @@ impl Payload<'_> {
 }
 
 /// Checks an encoded value. Its payload is not read, but for the bits past the last code.
-pub(super) fn check(
+pub(crate) fn check(
     value: &EncodedValueProto,
     at: &Path<'_>,
     context: &Context<'_>,

@@ -73,6 +73,15 @@ fn check_declared<'a>(
     }
 }
 
+/// Checks a cache that no declaration is known of.
+pub(crate) fn check_apart(
+    cache: &PagedCacheProto,
+    at: &Path<'_>,
+    context: &Context<'_>,
+) -> Result<(), ModelError> {
+    check(cache, None, at, context)
+}
+
 /// Checks a cache: every page by itself, and against those before it.
 pub(super) fn check(
     cache: &PagedCacheProto,

@@ -14,8 +14,8 @@ use crate::path::Path;
 use crate::struct_types::StructTypes;
 use refeed_proto::tensor_proto::DataType;
 use refeed_proto::{
-    Bytes, EncodedValueProto, GraphProto, Message, ModelProto, StringStringEntryProto, TensorProto,
-    TypeProto, structure_bytes,
+    Bytes, EncodedValueProto, GraphProto, Message, ModelProto, StringStringEntryProto,
+    StructTypeProto, TensorProto, TypeProto, structure_bytes,
 };
 use std::collections::HashMap;
 
@@ -39,17 +39,29 @@ const OPTIONAL: [&str; 7] = [
 const DESCRIPTOR_LIMIT: u64 = 1 << 20;
 const STRUCTURE_LIMIT: u64 = 1 << 26;
 
-/// The sets of a model: what each decodes to, by name.
+/// The sets of a model by name.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters<'a> {
-    logical_types: HashMap<&'a str, TypeProto>,
+    sets: HashMap<&'a str, DeclaredSet<'a>>,
+}
+
+/// A set that keeps the rules.
+#[derive(Debug)]
+pub(crate) struct DeclaredSet<'a> {
+    pub(crate) name: &'a str,
+    /// Type of a value that carries its parameters itself.
+    pub(crate) storage: StructTypeProto,
+    /// What values decode to: a tensor type whose dimensions are numbers.
+    pub(crate) logical: TypeProto,
+    /// Initializers by role.
+    pub(crate) roles: Roles<'a>,
 }
 
 /// What the initializers of a set are looked up in.
 struct Source<'a> {
     initializers: HashMap<&'a str, &'a TensorProto>,
     external: &'a ExternalData,
-    catalogue: &'a StructTypes<'a>,
+    catalogue: &'a StructTypes,
 }
 
 impl<'a> Parameters<'a> {
@@ -57,7 +69,7 @@ impl<'a> Parameters<'a> {
     pub(crate) fn new(
         graph: &'a GraphProto,
         external: &'a ExternalData,
-        catalogue: &'a StructTypes<'a>,
+        catalogue: &'a StructTypes,
         at: &Path<'_>,
     ) -> Result<Parameters<'a>, ModelError> {
         let mut parameters = Parameters::default();
@@ -78,15 +90,26 @@ impl<'a> Parameters<'a> {
             let at = at.named("quantization_annotation", index, name);
             check_set_name(name, &parameters, &at)?;
             let roles = check_roles(&set.quant_parameter_tensor_names, &source, &at)?;
-            check_storage_type(&roles, &source, &at)?;
+            let storage = check_storage_type(&roles, &source, &at)?;
             let logical = check_logical_type(&roles, &source, &at)?;
             check_scales(&roles, &at)?;
             for role in OPTIONAL {
                 check_numbers(&roles, role, &at)?;
             }
-            parameters.logical_types.insert(name, logical);
+            let set = DeclaredSet {
+                name,
+                storage,
+                logical,
+                roles,
+            };
+            parameters.sets.insert(name, set);
         }
         Ok(parameters)
+    }
+
+    /// The sets, in no particular order.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &DeclaredSet<'a>> {
+        self.sets.values()
     }
 
     /// An encoded value that refers to a set decodes to what the set does, and its payload starts with the reserved byte.
@@ -99,7 +122,7 @@ impl<'a> Parameters<'a> {
         let Some(name) = &value.parameter_ref else {
             return Ok(());
         };
-        let Some(logical) = self.logical_types.get(name.as_str()) else {
+        let Some(set) = self.sets.get(name.as_str()) else {
             return Err(at.field("parameter_ref").fault(
                 "the name of a set of the model's quantization parameters",
                 format!("`{}`", shown(name)),
@@ -107,7 +130,7 @@ impl<'a> Parameters<'a> {
         };
         if let Some(ty) = &value.logical_type {
             let deferred = StructTypes::deferred();
-            compatible::compare(logical, ty, &at.field("logical_type"), &deferred)?;
+            compatible::compare(&set.logical, ty, &at.field("logical_type"), &deferred)?;
         }
         match payload {
             Payload::Inline([first, ..]) if *first != 0 => Err(at
@@ -118,7 +141,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-type Roles<'a> = HashMap<&'a str, &'a TensorProto>;
+pub(crate) type Roles<'a> = HashMap<&'a str, &'a TensorProto>;
 
 /// Sets have names, and each its own.
 fn check_set_name(
@@ -130,7 +153,7 @@ fn check_set_name(
     if name.is_empty() {
         return Err(at.fault("the name of a parameter set", "an empty one"));
     }
-    if parameters.logical_types.contains_key(name) {
+    if parameters.sets.contains_key(name) {
         return Err(at.fault(
             "a name of its own",
             format!("`{}` for the second time", shown(name)),
@@ -210,7 +233,7 @@ fn check_storage_type(
     roles: &Roles<'_>,
     source: &Source<'_>,
     at: &Path<'_>,
-) -> Result<(), ModelError> {
+) -> Result<StructTypeProto, ModelError> {
     let bytes = descriptor(roles, "storage_type", source, at)?;
     let at = at.key("quant_parameter_tensor_names", "storage_type");
     // As an entry of a model's catalogue it can be sized before it is decoded.
@@ -221,16 +244,16 @@ fn check_storage_type(
             "a larger one",
         ));
     }
-    let decoded = ModelProto::decode(model.0)
+    let mut decoded = ModelProto::decode(model.0)
         .map_err(|fault| at.refused("a serialised StructTypeProto", shown(&fault.to_string())))?;
-    let Some(declared) = decoded.struct_types.first() else {
+    let Some(declared) = decoded.struct_types.pop() else {
         return Err(at.refused("a serialised StructTypeProto", "nothing"));
     };
     let at = at.field("struct_type");
-    let found = types::walk_struct(declared, Role::Layout, &at)?;
+    let found = types::walk_struct(&declared, Role::Layout, &at)?;
     source.catalogue.check(&found)?;
-    source.catalogue.bit_size(declared, &at)?;
-    Ok(())
+    source.catalogue.bit_size(&declared, &at)?;
+    Ok(declared)
 }
 
 /// A model whose catalogue has one entry.

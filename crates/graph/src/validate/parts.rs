@@ -104,7 +104,7 @@ impl PartVerifier {
         self
     }
 
-    fn context<'m>(&'m self, catalogue: &'m StructTypes<'m>) -> Context<'m> {
+    fn context<'m>(&'m self, catalogue: &'m StructTypes) -> Context<'m> {
         Context {
             rules: self.rules,
             ir_version: self.ir_version,
@@ -229,7 +229,7 @@ impl PartVerifier {
     pub fn check_paged_cache(&self, cache: &PagedCacheProto) -> Result<(), ModelError> {
         let catalogue = StructTypes::deferred();
         let at = Path::root("paged_cache");
-        paged_cache::check(cache, None, &at, &self.context(&catalogue))
+        paged_cache::check_apart(cache, &at, &self.context(&catalogue))
     }
 
     /// Checks a struct type that is declared outside the model's catalogue.

@@ -291,7 +291,7 @@ impl<'a> Walk<'a> {
 pub(crate) fn check_declared(
     ty: &TypeProto,
     at: &Path<'_>,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
 ) -> Result<(), FieldError> {
     let found = walk_type(ty, at, Asked::Everything)?;
     catalogue.check(&found)
@@ -302,7 +302,7 @@ pub(crate) fn check_declared(
 pub(crate) fn check_kept(
     ty: &TypeProto,
     at: &Path<'_>,
-    catalogue: &StructTypes<'_>,
+    catalogue: &StructTypes,
 ) -> Result<(), FieldError> {
     let found = walk_type(ty, at, Asked::Everything)?;
     catalogue.check(&found)?;
