@@ -244,6 +244,11 @@ impl EncodedValue {
         Some((logical.dtype, &logical.shape))
     }
 
+    /// Extents after decoding; without one when the value does not say.
+    pub fn shape(&self) -> &[usize] {
+        self.logical().map_or(&[], |(_, shape)| shape)
+    }
+
     /// The bytes: UINT8, one axis, dense.
     pub fn payload(&self) -> &Tensor {
         &self.0.payload

@@ -1,1 +1,250 @@
+//! The rules of pages, each with the block and the field that it names.
 
+use super::*;
+use crate::Extent;
+use crate::encoded::Affine;
+
+fn scalar(n: i64) -> Tensor {
+    Tensor::scalar(n).unwrap()
+}
+
+fn dense(dtype: DType, shape: &[usize]) -> RuntimeValue {
+    let bytes = Extent::new(dtype, shape).unwrap().bytes();
+    let memory = Tensor::from_slice(&[bytes], &vec![0u8; bytes]).unwrap();
+    Tensor::dense(dtype, shape, memory.into_buffer())
+        .unwrap()
+        .into()
+}
+
+fn coded(storage: DType, shape: &[usize], scale: f32, logical: DType) -> RuntimeValue {
+    let bytes = Extent::new(storage, shape).unwrap().bytes();
+    let payload = Tensor::from_slice(&[bytes], &vec![0u8; bytes]).unwrap();
+    let affine = Affine::per_tensor(storage, Tensor::scalar(scale).unwrap());
+    EncodedValue::affine(affine, (logical, shape), payload)
+        .unwrap()
+        .into()
+}
+
+fn made(start: i64, length: i64, key: RuntimeValue, value: RuntimeValue) -> RuntimeValue {
+    page_of(scalar(start), scalar(length), key, value).unwrap()
+}
+
+/// A page of 2 sequences and 3 heads, keys of width 5 and values of width 4.
+fn plain(start: i64, length: i64, capacity: usize) -> RuntimeValue {
+    let key = dense(DType::Float, &[2, 3, capacity, 5]);
+    made(
+        start,
+        length,
+        key,
+        dense(DType::Float, &[2, 3, capacity, 4]),
+    )
+}
+
+fn refusal(pages: Vec<RuntimeValue>) -> (Option<usize>, String, String) {
+    let fault = check(&cache_of(pages).unwrap()).unwrap_err();
+    (fault.block, fault.field.clone(), fault.to_string())
+}
+
+#[test]
+fn an_empty_cache_has_no_extents() {
+    let shape = check(&cache_of([]).unwrap()).unwrap();
+    assert_eq!((shape.tokens, shape.dims), (0, None));
+}
+
+#[test]
+fn pages_of_different_capacity_and_format_fit_together() {
+    let pages = vec![
+        plain(0, 2, 2),
+        made(
+            2,
+            1,
+            coded(DType::Int4, &[2, 3, 7, 5], 0.5, DType::Float),
+            dense(DType::Bfloat16, &[2, 3, 7, 4]),
+        ),
+        made(
+            3,
+            4,
+            dense(DType::Float16, &[2, 3, 4, 5]),
+            coded(DType::Uint2, &[2, 3, 4, 4], 0.5, DType::Float),
+        ),
+    ];
+    let shape = check(&cache_of(pages).unwrap()).unwrap();
+    let dims = shape.dims.unwrap();
+    assert_eq!(shape.tokens, 7);
+    assert_eq!(
+        (dims.batch, dims.heads, dims.key_width, dims.value_width),
+        (2, 3, 5, 4)
+    );
+    assert_eq!((dims.least_capacity, dims.most_capacity), (2, 7));
+}
+
+#[test]
+fn the_first_page_starts_at_zero_and_pages_are_contiguous() {
+    let (block, field, text) = refusal(vec![plain(1, 1, 2)]);
+    assert_eq!((block, &field[..]), (Some(0), "start"));
+    assert_eq!(text, "blocks[0].start: expected 0, got 1");
+    let (_, _, text) = refusal(vec![plain(0, 2, 2), plain(2, 1, 2), plain(4, 1, 2)]);
+    assert_eq!(text, "blocks[2].start: expected 3, got 4");
+    let (_, _, text) = refusal(vec![plain(0, 2, 2), plain(1, 1, 2)]);
+    assert_eq!(text, "blocks[1].start: expected 2, got 1");
+    let (_, _, text) = refusal(vec![plain(-1, 1, 2)]);
+    assert_eq!(text, "blocks[0].start: expected 0 or more, got -1");
+}
+
+#[test]
+fn a_length_is_positive_and_at_most_the_capacity() {
+    for (length, expected) in [
+        (0, "blocks[0].length: expected 1 or more, got 0"),
+        (
+            i64::MIN,
+            "blocks[0].length: expected 1 or more, got -9223372036854775808",
+        ),
+        (
+            3,
+            "blocks[0].length: expected at most 2, the capacity of the page, got 3",
+        ),
+        (
+            i64::MAX,
+            "blocks[0].length: expected at most 2, the capacity of the page, got 9223372036854775807",
+        ),
+    ] {
+        assert_eq!(refusal(vec![plain(0, length, 2)]).2, expected);
+    }
+    let (block, field, _) = refusal(vec![plain(i64::MAX, 1, 2)]);
+    assert_eq!((block, &field[..]), (Some(0), "length"));
+}
+
+#[test]
+fn keys_and_values_agree_in_all_but_width() {
+    for (value, field) in [
+        ([1, 3, 2, 4], "value.batch"),
+        ([2, 1, 2, 4], "value.heads"),
+        ([2, 3, 9, 4], "value.capacity"),
+    ] {
+        let key = dense(DType::Float, &[2, 3, 2, 5]);
+        let page = made(2, 1, key, dense(DType::Float, &value));
+        let found = refusal(vec![plain(0, 2, 2), page]);
+        assert_eq!((found.0, &found.1[..]), (Some(1), field));
+    }
+}
+
+#[test]
+fn pages_agree_in_batch_heads_and_widths() {
+    for (key, value, field) in [
+        ([1, 3, 2, 5], [1, 3, 2, 4], "key.batch"),
+        ([2, 6, 2, 5], [2, 6, 2, 4], "key.heads"),
+        ([2, 3, 2, 6], [2, 3, 2, 4], "key.width"),
+        ([2, 3, 2, 5], [2, 3, 2, 5], "value.width"),
+    ] {
+        let page = made(2, 1, dense(DType::Float, &key), dense(DType::Float, &value));
+        let found = refusal(vec![plain(0, 2, 2), page]);
+        assert_eq!((found.0, &found.1[..]), (Some(1), field), "{}", found.2);
+    }
+}
+
+#[test]
+fn payloads_have_four_axes_none_of_them_empty() {
+    for axis in 0..4 {
+        let mut shape = [2, 3, 2, 5];
+        shape[axis] = 0;
+        let page = made(
+            0,
+            1,
+            dense(DType::Float, &shape),
+            dense(DType::Float, &shape),
+        );
+        let found = refusal(vec![page]);
+        assert_eq!(found.1, format!("key.{}", AXES[axis]), "{}", found.2);
+    }
+    for shape in [&[2usize, 3, 2][..], &[2, 3, 2, 5, 1]] {
+        let page = made(0, 1, dense(DType::Float, shape), dense(DType::Float, shape));
+        assert!(refusal(vec![page]).2.contains("four axes"));
+    }
+}
+
+#[test]
+fn payloads_are_floats_or_encoded_floats_with_positive_scales() {
+    let shape = [1, 1, 2, 3];
+    let with = |key| refusal(vec![made(0, 1, key, dense(DType::Float, &shape))]).2;
+    assert!(with(dense(DType::Double, &shape)).contains("got DOUBLE[1, 1, 2, 3]"));
+    assert!(with(dense(DType::Int8, &shape)).contains("blocks[0].key: expected FLOAT, FLOAT16"));
+    for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let text = with(coded(DType::Int8, &shape, scale, DType::Float));
+        assert!(
+            text.starts_with("blocks[0].key.scale[0]: expected a positive"),
+            "{text}"
+        );
+    }
+    let half = with(coded(DType::Int8, &shape, 1.0, DType::Float16));
+    assert!(
+        half.contains("an encoding of FLOAT, got one of FLOAT16"),
+        "{half}"
+    );
+}
+
+#[test]
+fn the_structure_alone_tells_a_cache() {
+    let key = || dense(DType::Float, &[1, 1, 2, 3]);
+    let of =
+        |fields: Vec<(&str, RuntimeValue)>| RuntimeValue::from(StructValue::new(fields).unwrap());
+    let pages = |page| cache_of([page]).unwrap();
+    let number = |n: i64| RuntimeValue::from(scalar(n));
+    let good = of(vec![
+        ("length", number(1)),
+        ("value", key()),
+        ("key", key()),
+        ("start", number(5)),
+    ]);
+    // The fields may come in any order, and what they say may be wrong.
+    assert!(has_paged_cache_structure(&pages(good.clone())));
+    assert!(check(&pages(good)).is_err());
+    let bad = [
+        key(),
+        of(vec![
+            ("start", number(0)),
+            ("length", number(1)),
+            ("key", key()),
+        ]),
+        of(vec![
+            ("start", number(0)),
+            ("length", number(1)),
+            ("key", key()),
+            ("value", key()),
+            ("more", key()),
+        ]),
+        of(vec![
+            ("start", Tensor::scalar(0i32).unwrap().into()),
+            ("length", number(1)),
+            ("key", key()),
+            ("value", key()),
+        ]),
+        of(vec![
+            ("start", Tensor::from_slice(&[1], &[0i64]).unwrap().into()),
+            ("length", number(1)),
+            ("key", key()),
+            ("value", key()),
+        ]),
+        of(vec![
+            ("start", number(0)),
+            ("length", number(1)),
+            ("key", cache_of([]).unwrap()),
+            ("value", key()),
+        ]),
+    ];
+    for page in bad {
+        let cache = pages(page);
+        assert!(!has_paged_cache_structure(&cache));
+        assert_eq!(check(&cache).unwrap_err().block, Some(0));
+    }
+    let blocks = || RuntimeValue::from(RuntimeSequence::default());
+    for other in [
+        key(),
+        blocks(),
+        of(vec![("blocks", blocks()), ("more", blocks())]),
+        of(vec![("pages", blocks())]),
+        of(vec![("blocks", key())]),
+    ] {
+        assert!(!has_paged_cache_structure(&other));
+        assert_eq!(check(&other).unwrap_err().block, None);
+    }
+}
