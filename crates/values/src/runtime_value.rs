@@ -1,9 +1,9 @@
 //! Values of every kind that an edge of a graph can carry.
 
 use crate::encoded::EncodedValue;
-use crate::sequence::RuntimeSequence;
+use crate::sequence::{MAX_ELEMENTS, RuntimeSequence};
 use crate::struct_value::StructValue;
-use crate::{Tensor, TensorError};
+use crate::{Provenance, Tensor, TensorError};
 use thiserror::Error;
 
 /// How deep structs and sequences may nest. Compound values know their depth, so that walking one by recursion is safe.
@@ -33,6 +33,9 @@ pub enum ValueError {
         /// Length of the sequence.
         len: usize,
     },
+    /// More elements than a sequence can have.
+    #[error("a sequence of more than {MAX_ELEMENTS} elements")]
+    Length,
     /// Memory or layout.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -117,14 +120,22 @@ impl RuntimeValue {
         match self {
             RuntimeValue::Tensor(tensor) => tensor.bytes(),
             RuntimeValue::Encoded(encoded) => encoded.payload().bytes(),
-            RuntimeValue::Struct(fields) => sum(fields.iter().map(|(_, value)| value)),
-            RuntimeValue::Sequence(elements) => sum(elements.iter()),
+            RuntimeValue::Struct(fields) => fields.bytes(),
+            RuntimeValue::Sequence(elements) => elements.bytes(),
         }
     }
-}
 
-fn sum<'v>(values: impl Iterator<Item = &'v RuntimeValue>) -> usize {
-    values.fold(0, |total, value| total.saturating_add(value.bytes()))
+    /// Whether a dense tensor in it lies in memory that its owner may write to after the call
+    /// ([`Provenance::Foreign`]). O(1): compound values know. Encoded payloads do not count: they come from messages,
+    /// whose bytes never change.
+    pub fn holds_foreign(&self) -> bool {
+        match self {
+            RuntimeValue::Tensor(tensor) => tensor.provenance() == Provenance::Foreign,
+            RuntimeValue::Encoded(_) => false,
+            RuntimeValue::Struct(fields) => fields.holds_foreign(),
+            RuntimeValue::Sequence(elements) => elements.holds_foreign(),
+        }
+    }
 }
 
 impl From<Tensor> for RuntimeValue {

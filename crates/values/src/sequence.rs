@@ -1,7 +1,27 @@
-//! Sequences of values.
+//! Sequences of values: persistent height-balanced trees.
+//!
+//! A sequence is a tree of immutable nodes: a leaf holds one value, an inner node the size, the height and the depth of
+//! what is below it. The heights of an inner node's two sides differ by at most one. Pushing, replacing, inserting and
+//! removing an element make new nodes along one path, O(log n) of them, and share all others with the sequence that was
+//! there before, so earlier clones stay as they are and cost nothing.
+//!
+//! Because nodes never change, what was once found out about one holds for as long as it lives: [`RuntimeSequence::fold`]
+//! keeps such results in a [`SequenceMemo`], and so looks at new nodes only.
+
+mod edit;
+mod memo;
+mod node;
+#[cfg(test)]
+mod tests;
+
+pub use memo::SequenceMemo;
+pub use node::Iter;
 
 use crate::runtime_value::{MAX_DEPTH, RuntimeValue, ValueError};
-use std::sync::Arc;
+use node::Node;
+
+/// Most elements of a sequence. It bounds the height of a tree, and so every recursion over one.
+pub const MAX_ELEMENTS: usize = (1 << 31) - 1;
 
 /// An immutable sequence of values. Cloning shares it.
 ///
@@ -13,82 +33,259 @@ use std::sync::Arc;
 /// frames.push(Tensor::scalar(2f32).unwrap().into()).unwrap();
 /// assert_eq!((earlier.len(), frames.len()), (1, 2));
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct RuntimeSequence {
-    elements: Arc<Vec<RuntimeValue>>,
-    depth: usize,
+    root: Option<Node>,
+}
+
+impl std::fmt::Debug for RuntimeSequence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 impl RuntimeSequence {
-    /// Collects values.
+    /// Collects values in O(n).
     ///
     /// # Errors
-    /// When the result nests too deep.
+    /// When the result nests too deep or has more than [`MAX_ELEMENTS`] elements.
     pub fn from_values(
         values: impl IntoIterator<Item = RuntimeValue>,
     ) -> Result<RuntimeSequence, ValueError> {
-        let mut sequence = RuntimeSequence::default();
+        let mut leaves = Vec::new();
         for value in values {
-            sequence.push(value)?;
+            if leaves.len() == MAX_ELEMENTS {
+                return Err(ValueError::Length);
+            }
+            leaves.push(leaf(value)?);
         }
-        Ok(sequence)
+        let root = Node::balanced(leaves);
+        Ok(RuntimeSequence { root })
     }
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.elements.len()
+        self.root.as_ref().map_or(0, Node::size)
     }
 
     /// Whether there is no element.
     pub fn is_empty(&self) -> bool {
-        self.elements.is_empty()
+        self.root.is_none()
     }
 
     /// An element.
     pub fn get(&self, index: usize) -> Option<&RuntimeValue> {
-        self.elements.get(index)
+        self.root.as_ref()?.get(index)
     }
 
-    /// Adds an element at the end. Earlier clones keep their length.
+    /// An element that must be there.
     ///
     /// # Errors
-    /// When the result nests too deep.
+    /// When there is no such element.
+    pub fn at(&self, index: usize) -> Result<&RuntimeValue, ValueError> {
+        let len = self.len();
+        self.get(index).ok_or(ValueError::Index { index, len })
+    }
+
+    /// The first element.
+    pub fn front(&self) -> Option<&RuntimeValue> {
+        self.get(0)
+    }
+
+    /// The last element.
+    pub fn back(&self) -> Option<&RuntimeValue> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// Adds an element at the end, O(log n). Earlier clones keep their length.
+    ///
+    /// # Errors
+    /// When the result nests too deep or grows too long.
     pub fn push(&mut self, value: RuntimeValue) -> Result<(), ValueError> {
-        self.deepen(&value)?;
-        Arc::make_mut(&mut self.elements).push(value);
+        self.insert(self.len(), value)
+    }
+
+    /// Puts an element in front of the one at `index`, or at the end, O(log n). Earlier clones keep theirs.
+    ///
+    /// # Errors
+    /// When `index` is beyond the end, or the result nests too deep or grows too long.
+    pub fn insert(&mut self, index: usize, value: RuntimeValue) -> Result<(), ValueError> {
+        let len = self.len();
+        if index > len {
+            return Err(ValueError::Index { index, len });
+        }
+        if len == MAX_ELEMENTS {
+            return Err(ValueError::Length);
+        }
+        let leaf = leaf(value)?;
+        self.root = Some(match &self.root {
+            Some(root) => edit::insert(root, index, leaf),
+            None => leaf,
+        });
         Ok(())
     }
 
-    /// Replaces an element. Earlier clones keep theirs.
+    /// Takes an element out, O(log n). Earlier clones keep theirs.
+    ///
+    /// # Errors
+    /// When there is no such element.
+    pub fn remove(&mut self, index: usize) -> Result<RuntimeValue, ValueError> {
+        let removed = self.at(index)?.clone();
+        self.root = self
+            .root
+            .as_ref()
+            .and_then(|root| edit::remove(root, index));
+        Ok(removed)
+    }
+
+    /// Replaces an element, O(log n). Earlier clones keep theirs.
     ///
     /// # Errors
     /// When there is no such element or the result nests too deep.
     pub fn set(&mut self, index: usize, value: RuntimeValue) -> Result<(), ValueError> {
         let len = self.len();
-        if index >= len {
-            return Err(ValueError::Index { index, len });
+        match &self.root {
+            Some(root) if index < len => self.root = Some(edit::set(root, index, leaf(value)?)),
+            _ => return Err(ValueError::Index { index, len }),
         }
-        self.deepen(&value)?;
-        Arc::make_mut(&mut self.elements)[index] = value;
         Ok(())
     }
 
+    /// The elements of both, those of `other` last: O(log n), sharing the nodes of both.
+    ///
+    /// # Errors
+    /// When the result grows too long.
+    pub fn concat(&self, other: &RuntimeSequence) -> Result<RuntimeSequence, ValueError> {
+        let root = match (&self.root, &other.root) {
+            (Some(front), Some(back)) => {
+                if front.size() + back.size() > MAX_ELEMENTS {
+                    return Err(ValueError::Length);
+                }
+                Some(edit::join(front, back))
+            }
+            (root, None) | (None, root) => root.clone(),
+        };
+        Ok(RuntimeSequence { root })
+    }
+
     /// The elements, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &RuntimeValue> {
-        self.elements.iter()
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::new(self.root.as_ref())
+    }
+
+    /// The sequence with some elements replaced: `replace` is told each element and its position, and answers `None`
+    /// to keep it. Parts without a replacement are shared.
+    ///
+    /// # Errors
+    /// What `replace` fails with, or that the result nests too deep.
+    pub fn transform<E: From<ValueError>>(
+        &self,
+        replace: impl FnMut(usize, &RuntimeValue) -> Result<Option<RuntimeValue>, E>,
+    ) -> Result<RuntimeSequence, E> {
+        self.transform_where(&SequenceMemo::<()>::default(), |()| true, replace)
+    }
+
+    /// As [`RuntimeSequence::transform`], looking only at parts for which the memo knows a result that is `wanted`, or
+    /// knows none.
+    ///
+    /// # Errors
+    /// As [`RuntimeSequence::transform`].
+    pub fn transform_where<T, E: From<ValueError>>(
+        &self,
+        memo: &SequenceMemo<T>,
+        wanted: impl Fn(&T) -> bool,
+        mut replace: impl FnMut(usize, &RuntimeValue) -> Result<Option<RuntimeValue>, E>,
+    ) -> Result<RuntimeSequence, E> {
+        let Some(root) = &self.root else {
+            return Ok(self.clone());
+        };
+        let mut replace = |index, value: &RuntimeValue| -> Result<Option<Node>, E> {
+            let value = replace(index, value)?;
+            Ok(value.map(leaf).transpose()?)
+        };
+        let skip = |node: &Node| memo.get(node).is_some_and(|known| !wanted(known));
+        let root = match edit::transform(root, 0, &skip, &mut replace)? {
+            Some(root) => root,
+            None => root.clone(),
+        };
+        let root = Some(root);
+        Ok(RuntimeSequence { root })
+    }
+
+    /// Reduces the elements: `leaf` gives the result of one element, told with its position, `join` that of two
+    /// neighbouring parts. Results of parts that the memo knows are taken from there, so the cost is that of the nodes
+    /// that are new since the last fold with this memo: O(log n) after a push. `None` for an empty sequence.
+    ///
+    /// ```
+    /// use refeed_values::{RuntimeSequence, RuntimeValue, SequenceMemo, Tensor};
+    /// let rows = |n| RuntimeValue::from(Tensor::from_slice(&[n], &vec![0f32; n]).unwrap());
+    /// let mut pages = RuntimeSequence::from_values([rows(2), rows(3)]).unwrap();
+    /// let (mut memo, mut looked) = (SequenceMemo::default(), 0);
+    /// let mut total = |pages: &RuntimeSequence| {
+    ///     let mut rows = |_, page: &RuntimeValue| {
+    ///         looked += 1;
+    ///         Ok::<_, ()>(page.tensor().map_or(0, |page| page.shape()[0]))
+    ///     };
+    ///     pages.fold(&mut memo, &mut rows, &mut |front, back| Ok(front + back))
+    /// };
+    /// assert_eq!(total(&pages), Ok(Some(5)));
+    /// pages.push(rows(4)).unwrap();
+    /// assert_eq!(total(&pages), Ok(Some(9)));
+    /// assert_eq!(looked, 3);
+    /// ```
+    ///
+    /// # Errors
+    /// What `leaf` or `join` fails with; the memo keeps what was found before.
+    pub fn fold<T: Clone, E>(
+        &self,
+        memo: &mut SequenceMemo<T>,
+        leaf: &mut impl FnMut(usize, &RuntimeValue) -> Result<T, E>,
+        join: &mut impl FnMut(&T, &T) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        memo.bound(self.len());
+        let root = self.root.as_ref();
+        root.map(|root| memo.fold(root, 0, leaf, join)).transpose()
+    }
+
+    /// The first element whose result in the memo is `wanted`, with its position. Descends only into parts whose result
+    /// is wanted too, so `wanted` must hold for a part that has such an element; O(log n). Parts that the memo does not
+    /// know are passed by.
+    pub fn locate<T>(
+        &self,
+        memo: &SequenceMemo<T>,
+        wanted: impl Fn(&T) -> bool,
+    ) -> Option<(usize, &RuntimeValue)> {
+        memo.locate(self.root.as_ref()?, &wanted)
     }
 
     /// How deep structs and sequences nest in it, itself included.
     pub fn depth(&self) -> usize {
-        self.depth.max(1)
+        self.root.as_ref().map_or(0, Node::depth) + 1
     }
 
-    fn deepen(&mut self, value: &RuntimeValue) -> Result<(), ValueError> {
-        let got = value.depth() + 1;
-        if got > MAX_DEPTH {
-            return Err(ValueError::Depth { got });
-        }
-        self.depth = self.depth.max(got);
-        Ok(())
+    /// Bytes of the visible elements of every payload in it, as [`RuntimeValue::bytes`] counts them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.root.as_ref().map_or(0, Node::bytes)
     }
+
+    /// Whether a dense tensor in it lies in memory that its owner may write to.
+    pub(crate) fn holds_foreign(&self) -> bool {
+        self.root.as_ref().is_some_and(Node::holds_foreign)
+    }
+
+    /// Whether both are one sequence: clones of each other, or both empty.
+    pub fn same(&self, other: &RuntimeSequence) -> bool {
+        match (&self.root, &other.root) {
+            (Some(a), Some(b)) => a.address() == b.address(),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+}
+
+fn leaf(value: RuntimeValue) -> Result<Node, ValueError> {
+    let got = value.depth() + 1;
+    if got > MAX_DEPTH {
+        return Err(ValueError::Depth { got });
+    }
+    Ok(Node::leaf(value))
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 struct Fields {
     fields: Box<[(Arc<str>, RuntimeValue)]>,
     depth: usize,
+    bytes: usize,
+    foreign: bool,
 }
 
 /// An immutable structured value. Cloning shares the fields.
@@ -42,7 +44,15 @@ impl StructValue {
         if depth > MAX_DEPTH {
             return Err(ValueError::Depth { got: depth });
         }
-        Ok(StructValue(Arc::new(Fields { fields, depth })))
+        let values = || fields.iter().map(|(_, value)| value);
+        let bytes = values().fold(0usize, |sum, value| sum.saturating_add(value.bytes()));
+        let foreign = values().any(RuntimeValue::holds_foreign);
+        Ok(StructValue(Arc::new(Fields {
+            fields,
+            depth,
+            bytes,
+            foreign,
+        })))
     }
 
     /// The value of a field.
@@ -69,5 +79,20 @@ impl StructValue {
     /// How deep structs and sequences nest in it, itself included.
     pub fn depth(&self) -> usize {
         self.0.depth
+    }
+
+    /// Bytes of the visible elements of every payload in it, as [`RuntimeValue::bytes`] counts them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// Whether a dense tensor in it lies in memory that its owner may write to.
+    pub(crate) fn holds_foreign(&self) -> bool {
+        self.0.foreign
+    }
+
+    /// Whether both are one struct: clones of each other.
+    pub fn same(&self, other: &StructValue) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }

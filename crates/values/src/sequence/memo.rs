@@ -1,0 +1,127 @@
+//! What was found out about the nodes of sequences, kept by node.
+
+use super::node::{Node, WeakNode};
+use crate::runtime_value::RuntimeValue;
+use std::collections::HashMap;
+
+/// Results of [`RuntimeSequence::fold`](super::RuntimeSequence::fold) by node.
+///
+/// Entries hold nodes weakly: values go when the last sequence with them goes, whether or not a memo knows them. An
+/// entry counts only while its node lives, and a node's address is not given to another one before the entry is gone.
+/// The table keeps at most 128 entries or four an element of the sequence folded last: entries of dead nodes go first,
+/// and if that is not enough, all.
+pub struct SequenceMemo<T> {
+    known: HashMap<usize, (WeakNode, T)>,
+    limit: usize,
+}
+
+const LEAST: usize = 128;
+const PER_ELEMENT: usize = 4;
+
+impl<T> Default for SequenceMemo<T> {
+    fn default() -> SequenceMemo<T> {
+        SequenceMemo {
+            known: HashMap::new(),
+            limit: LEAST,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for SequenceMemo<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SequenceMemo")
+            .field("entries", &self.known.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> SequenceMemo<T> {
+    /// Number of entries, those of dead nodes included.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    pub(super) fn get(&self, node: &Node) -> Option<&T> {
+        let (held, result) = self.known.get(&node.address())?;
+        held.lives().then_some(result)
+    }
+
+    /// Sets the bound for a sequence of this size, and makes room under it.
+    pub(super) fn bound(&mut self, size: usize) {
+        self.limit = size.saturating_mul(PER_ELEMENT).max(LEAST);
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        if self.known.len() < self.limit {
+            return;
+        }
+        self.known.retain(|_, (node, _)| node.lives());
+        if self.known.len() >= self.limit {
+            self.known.clear();
+        }
+        self.known.shrink_to(self.limit);
+    }
+
+    fn keep(&mut self, node: &Node, result: T) {
+        self.make_room();
+        let entry = (node.downgrade(), result);
+        self.known.insert(node.address(), entry);
+    }
+}
+
+impl<T: Clone> SequenceMemo<T> {
+    pub(super) fn fold<E>(
+        &mut self,
+        node: &Node,
+        start: usize,
+        leaf: &mut impl FnMut(usize, &RuntimeValue) -> Result<T, E>,
+        join: &mut impl FnMut(&T, &T) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(result) = self.get(node) {
+            return Ok(result.clone());
+        }
+        let result = match node {
+            Node::Leaf(value) => leaf(start, value)?,
+            Node::Inner(inner) => {
+                let front = self.fold(&inner.front, start, leaf, join)?;
+                let start = start + inner.front.size();
+                let back = self.fold(&inner.back, start, leaf, join)?;
+                join(&front, &back)?
+            }
+        };
+        self.keep(node, result.clone());
+        Ok(result)
+    }
+}
+
+impl<T> SequenceMemo<T> {
+    pub(super) fn locate<'s>(
+        &self,
+        root: &'s Node,
+        wanted: &impl Fn(&T) -> bool,
+    ) -> Option<(usize, &'s RuntimeValue)> {
+        let (mut node, mut start) = (root, 0);
+        if !self.get(node).is_some_and(wanted) {
+            return None;
+        }
+        loop {
+            match node {
+                Node::Leaf(value) => return Some((start, value)),
+                Node::Inner(inner) if self.get(&inner.front).is_some_and(wanted) => {
+                    node = &inner.front;
+                }
+                Node::Inner(inner) if self.get(&inner.back).is_some_and(wanted) => {
+                    start += inner.front.size();
+                    node = &inner.back;
+                }
+                Node::Inner(_) => return None,
+            }
+        }
+    }
+}

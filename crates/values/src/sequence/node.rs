@@ -1,0 +1,194 @@
+//! The nodes of a sequence's tree.
+
+use crate::runtime_value::RuntimeValue;
+use std::sync::{Arc, Weak};
+
+/// A tree of at least one element. Its height is at most 1.44 times the logarithm of its size, so dropping one, and
+/// every walk over one, recurses little.
+#[derive(Clone)]
+pub(super) enum Node {
+    Leaf(Arc<RuntimeValue>),
+    Inner(Arc<Inner>),
+}
+
+/// Two parts, and what is known of both together.
+pub(super) struct Inner {
+    pub(super) front: Node,
+    pub(super) back: Node,
+    size: usize,
+    height: usize,
+    depth: usize,
+    bytes: usize,
+    foreign: bool,
+}
+
+impl Node {
+    pub(super) fn leaf(value: RuntimeValue) -> Node {
+        Node::Leaf(Arc::new(value))
+    }
+
+    /// Joins two parts whose heights differ by at most one.
+    pub(super) fn inner(front: Node, back: Node) -> Node {
+        Node::Inner(Arc::new(Inner {
+            size: front.size() + back.size(),
+            height: front.height().max(back.height()) + 1,
+            depth: front.depth().max(back.depth()),
+            bytes: front.bytes().saturating_add(back.bytes()),
+            foreign: front.holds_foreign() || back.holds_foreign(),
+            front,
+            back,
+        }))
+    }
+
+    /// A tree of the least height over leaves, in O(n).
+    pub(super) fn balanced(leaves: Vec<Node>) -> Option<Node> {
+        let (count, mut leaves) = (leaves.len(), leaves.into_iter());
+        Node::build(count, &mut leaves)
+    }
+
+    /// A tree over the next `count` leaves, halved at each level.
+    fn build(count: usize, leaves: &mut impl Iterator<Item = Node>) -> Option<Node> {
+        if count <= 1 {
+            return if count == 1 { leaves.next() } else { None };
+        }
+        let front = Node::build(count.div_ceil(2), leaves)?;
+        let back = Node::build(count / 2, leaves)?;
+        Some(Node::inner(front, back))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Node::Leaf(_) => 1,
+            Node::Inner(inner) => inner.size,
+        }
+    }
+
+    pub(super) fn height(&self) -> usize {
+        match self {
+            Node::Leaf(_) => 0,
+            Node::Inner(inner) => inner.height,
+        }
+    }
+
+    /// Depth of the deepest element.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Node::Leaf(value) => value.depth(),
+            Node::Inner(inner) => inner.depth,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Node::Leaf(value) => value.bytes(),
+            Node::Inner(inner) => inner.bytes,
+        }
+    }
+
+    pub(super) fn holds_foreign(&self) -> bool {
+        match self {
+            Node::Leaf(value) => value.holds_foreign(),
+            Node::Inner(inner) => inner.foreign,
+        }
+    }
+
+    pub(super) fn get(&self, mut index: usize) -> Option<&RuntimeValue> {
+        let mut node = self;
+        loop {
+            match node {
+                Node::Leaf(value) => return (index == 0).then_some(value),
+                Node::Inner(inner) => {
+                    let front = inner.front.size();
+                    if index < front {
+                        node = &inner.front;
+                    } else {
+                        index -= front;
+                        node = &inner.back;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Which node this is, among those that live.
+    pub(super) fn address(&self) -> usize {
+        match self {
+            Node::Leaf(leaf) => Arc::as_ptr(leaf).addr(),
+            Node::Inner(inner) => Arc::as_ptr(inner).addr(),
+        }
+    }
+
+    pub(super) fn downgrade(&self) -> WeakNode {
+        match self {
+            Node::Leaf(leaf) => WeakNode::Leaf(Arc::downgrade(leaf)),
+            Node::Inner(inner) => WeakNode::Inner(Arc::downgrade(inner)),
+        }
+    }
+}
+
+/// A node that somebody else keeps, or nobody any more.
+pub(super) enum WeakNode {
+    Leaf(Weak<RuntimeValue>),
+    Inner(Weak<Inner>),
+}
+
+impl WeakNode {
+    pub(super) fn lives(&self) -> bool {
+        match self {
+            WeakNode::Leaf(leaf) => leaf.strong_count() > 0,
+            WeakNode::Inner(inner) => inner.strong_count() > 0,
+        }
+    }
+}
+
+/// Elements of a sequence, in order. Keeps the path to the next one, not the recursion.
+#[derive(Clone)]
+pub struct Iter<'s> {
+    /// Parts that are still to come, the next one last.
+    parts: Vec<&'s Node>,
+    left: usize,
+}
+
+impl std::fmt::Debug for Iter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter").field("left", &self.left).finish()
+    }
+}
+
+impl<'s> Iter<'s> {
+    pub(super) fn new(root: Option<&'s Node>) -> Iter<'s> {
+        let mut parts = Vec::with_capacity(root.map_or(0, |root| root.height() + 1));
+        parts.extend(root);
+        Iter {
+            parts,
+            left: root.map_or(0, Node::size),
+        }
+    }
+}
+
+impl<'s> Iterator for Iter<'s> {
+    type Item = &'s RuntimeValue;
+
+    fn next(&mut self) -> Option<&'s RuntimeValue> {
+        let mut node = self.parts.pop()?;
+        loop {
+            match node {
+                Node::Leaf(value) => {
+                    self.left -= 1;
+                    return Some(value);
+                }
+                Node::Inner(inner) => {
+                    self.parts.push(&inner.back);
+                    node = &inner.front;
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+impl std::iter::FusedIterator for Iter<'_> {}
