@@ -118,13 +118,20 @@ impl Appends {
         }
     }
 
-    /// Ends a failed call. Everything that saw the rows must be gone by now, so that they can be given back.
-    pub(crate) fn abandon(&mut self) {
-        for entry in &mut self.entries {
+    /// Drops what a call has left for a binding whose value stays.
+    pub(crate) fn forget(&mut self, binding: usize) {
+        if let Some(entry) = self.entries.get_mut(binding) {
             entry.lease = None;
             if let Some(candidate) = entry.candidate.take() {
                 candidate.discard();
             }
+        }
+    }
+
+    /// Ends a failed call. Everything that saw the rows must be gone by now, so that they can be given back.
+    pub(crate) fn abandon(&mut self) {
+        for binding in 0..self.entries.len() {
+            self.forget(binding);
         }
     }
 }

@@ -136,19 +136,23 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    pub(crate) fn new(core: &Core) -> Workspace {
+    /// A workspace whose slots the first call makes, with warnings that came before it.
+    pub(crate) fn new(core: &Core, warnings: Vec<String>) -> Workspace {
         Workspace {
-            slots: core.plan.frame(),
+            slots: Vec::new(),
             pool: Pool::new(core.allocator.clone()),
             filled: vec![false; core.plan.inputs.len()],
             table: core.symbols.table(),
-            warnings: Vec::new(),
+            warnings,
             materialised: Vec::new(),
         }
     }
 
     /// Starts a call.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, core: &Core) {
+        if self.slots.is_empty() {
+            self.slots = core.plan.frame();
+        }
         self.filled.fill(false);
         self.table.clear();
         self.materialised.clear();
@@ -259,7 +263,9 @@ impl Workspace {
 
     /// Ends a call that failed.
     pub(crate) fn abandon(&mut self, core: &Core) {
-        core.plan.reset(&mut self.slots);
+        if !self.slots.is_empty() {
+            core.plan.reset(&mut self.slots);
+        }
     }
 }
 
@@ -438,7 +444,7 @@ impl RuntimeSession {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        let mut workspace = spare.unwrap_or_else(|| Workspace::new(core));
+        let mut workspace = spare.unwrap_or_else(|| Workspace::new(core, Vec::new()));
         let result = Self::step(core, &mut workspace, context, feeds, poll);
         match &result {
             Ok(_) => workspace.end(core),
@@ -458,7 +464,7 @@ impl RuntimeSession {
         feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
     ) -> Result<Vec<RuntimeValue>, StateError> {
-        workspace.begin();
+        workspace.begin(core);
         for (position, value) in feeds {
             if *position >= core.inputs.len() {
                 return Err(StateError::UnknownInput(position.to_string()));

@@ -13,19 +13,23 @@
 //! Whatever fails before the swap leaves the retained values as they were, to the bit; rows that a failed append wrote
 //! are given back.
 
+mod commit;
+mod explain;
+mod initial;
+mod step;
+
 use crate::append::Appends;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
-use crate::events::Meter;
-use crate::explain::{BindingReport, Explanation, Outcome};
+use crate::explain::Outcome;
 use crate::interrupt::Poll;
 use crate::options::RuntimeSessionOptions;
 use crate::persistent_value::PersistentValue;
-use crate::session::{Core, Outputs, RuntimeSession, Workspace, note_clash};
-use refeed_graph::{Model, Publish};
+use crate::session::{Core, Outputs, RuntimeSession, Workspace};
+use commit::Next;
+use initial::check_initial;
+use refeed_graph::Model;
 use refeed_values::RuntimeValue;
-use refeed_values::append::AppendPolicy;
-use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -112,22 +116,35 @@ impl PersistentValueState {
         core: Arc<Core>,
         initial: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<PersistentValueState, StateError> {
-        let mut workspace = Workspace::new(&core);
-        let retained = check_initial(&core, initial, &mut workspace.warnings)?;
-        let warnings = AtomicUsize::new(workspace.warnings.len());
-        let bindings = core.model.bindings().len();
+        let mut warnings = Vec::new();
+        let initial = check_initial(&core, initial, &mut warnings)?;
+        let retained = initial.into_iter().map(|value| Retained {
+            value,
+            published: false,
+        });
+        Ok(Self::from_parts(core.clone(), retained.collect(), warnings))
+    }
+
+    /// A state that retains checked values. Its slots are made by the first run.
+    fn from_parts(
+        core: Arc<Core>,
+        retained: Vec<Retained>,
+        warnings: Vec<String>,
+    ) -> PersistentValueState {
+        let bindings = retained.len();
+        let count = AtomicUsize::new(warnings.len());
         let inner = Inner {
             retained,
-            workspace,
+            workspace: Workspace::new(&core, warnings),
             appends: Appends::new(bindings),
             explanation: vec![Outcome::NotRun; bindings],
             rewritten: Vec::new(),
         };
-        Ok(PersistentValueState {
+        PersistentValueState {
             core,
             inner: Mutex::new(Some(inner)),
-            warnings,
-        })
+            warnings: count,
+        }
     }
 
     /// Takes the state, or fails at once when somebody else has it.
@@ -146,6 +163,12 @@ impl PersistentValueState {
                 Ok(guard)
             }
         }
+    }
+
+    /// Tells [`PersistentValueState::warning_count`] how many warnings there are by now.
+    fn note_warnings(&self, inner: &Inner) {
+        let count = inner.workspace.warnings.len();
+        self.warnings.store(count, Ordering::Relaxed);
     }
 
     /// The model.
@@ -195,8 +218,7 @@ impl PersistentValueState {
             inner.workspace.abandon(&self.core);
             inner.appends.abandon();
         }
-        self.warnings
-            .store(inner.workspace.warnings.len(), Ordering::Relaxed);
+        self.note_warnings(inner);
         Ok(Outputs::new(&self.core, result?))
     }
 
@@ -210,10 +232,9 @@ impl PersistentValueState {
     ) -> Result<(), StateError> {
         let mut guard = self.take()?;
         let inner = guard.as_mut().ok_or(StateError::Closed)?;
-        let warnings = &mut inner.workspace.warnings;
-        inner.retained = check_initial(&self.core, initial, warnings)?;
-        self.warnings.store(warnings.len(), Ordering::Relaxed);
-        inner.explanation.fill(Outcome::NotRun);
+        let initial = check_initial(&self.core, initial, &mut inner.workspace.warnings)?;
+        self.note_warnings(inner);
+        inner.commit(Next::replacing(initial));
         Ok(())
     }
 
@@ -239,36 +260,6 @@ impl PersistentValueState {
             .collect())
     }
 
-    /// What the last call did for each binding, and why.
-    ///
-    /// # Errors
-    /// When the state is busy or closed.
-    pub fn explain(&self) -> Result<Explanation, StateError> {
-        let guard = self.take()?;
-        let inner = guard.as_ref().ok_or(StateError::Closed)?;
-        let bindings = self
-            .core
-            .model
-            .bindings()
-            .iter()
-            .zip(&inner.retained)
-            .zip(&inner.explanation);
-        let bindings = bindings.map(|((binding, held), outcome)| BindingReport {
-            input: binding.input.clone(),
-            output: binding.output.clone(),
-            outcome: outcome.clone(),
-            shape: held.value.shape(),
-            capacity_rows: held.value.capacity_rows(),
-            logical_bytes: held.value.bytes(),
-        });
-        Ok(Explanation {
-            bindings: bindings.collect(),
-            materialised: inner.workspace.materialised.clone(),
-            rewritten: inner.rewritten.clone(),
-            warnings: inner.workspace.warnings.clone(),
-        })
-    }
-
     /// How many warnings [`PersistentValueState::explain`] has to tell; never waits, and never finds the state busy.
     pub fn warning_count(&self) -> usize {
         self.warnings.load(Ordering::Relaxed)
@@ -277,139 +268,5 @@ impl PersistentValueState {
     /// Bytes that tensors of this state have in use.
     pub fn live_bytes(&self) -> usize {
         self.core.allocator.live_bytes()
-    }
-}
-
-/// Checks initial values: exactly the bound inputs, each fitting its declaration, one symbol table for all.
-fn check_initial<'n, V: Into<RuntimeValue>>(
-    core: &Core,
-    initial: impl IntoIterator<Item = (&'n str, V)>,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Retained>, StateError> {
-    let bindings = core.model.bindings();
-    let mut found: Vec<Option<RuntimeValue>> = vec![None; bindings.len()];
-    for (name, value) in initial {
-        let at = bindings.iter().position(|binding| &*binding.input == name);
-        found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(value.into());
-    }
-    let mut table = core.retained_symbols.table();
-    let mut retained = Vec::with_capacity(bindings.len());
-    for ((binding, rule), value) in bindings.iter().zip(&core.retained).zip(found) {
-        let value = value.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?;
-        if let Some(clash) = rule.check(&value, &mut table)? {
-            note_clash(core.uses, clash, warnings)?;
-        }
-        retained.push(Retained {
-            value: PersistentValue::imported(value),
-            published: false,
-        });
-    }
-    Ok(retained)
-}
-
-/// Whether an output has anything in it.
-fn is_present(value: &RuntimeValue) -> bool {
-    match value {
-        RuntimeValue::Tensor(tensor) => !tensor.shape().contains(&0),
-        RuntimeValue::Encoded(encoded) => !encoded.shape().contains(&0),
-        RuntimeValue::Sequence(elements) => !elements.is_empty(),
-        _ => true,
-    }
-}
-
-impl Inner {
-    fn step(
-        &mut self,
-        core: &Core,
-        context: &RuntimeContext,
-        feeds: &[(usize, RuntimeValue)],
-        poll: Option<Poll>,
-    ) -> Result<Vec<RuntimeValue>, StateError> {
-        let bindings = core.model.bindings();
-        let workspace = &mut self.workspace;
-        workspace.begin();
-        let policy = AppendPolicy {
-            initial_capacity: core.options.persistent_tensor_initial_capacity,
-            max_length: core.options.max_length,
-            reuse: core.options.append_reuse,
-        };
-        for (index, (binding, held)) in bindings.iter().zip(&mut self.retained).enumerate() {
-            if core.plan.may_append(index)
-                && let Some(lease) = held.value.lease(&policy)
-            {
-                self.appends.arm(index, lease);
-            }
-            workspace.fill(core, binding.input_index, held.value.value());
-        }
-        for (position, value) in feeds {
-            let Some(info) = core.model.inputs().get(*position) else {
-                return Err(StateError::UnknownInput(position.to_string()));
-            };
-            if bindings
-                .iter()
-                .any(|binding| binding.input_index == *position)
-            {
-                return Err(StateError::OverridesRetained(info.name.to_string()));
-            }
-            workspace.fill(core, *position, value.clone());
-        }
-        workspace.check_inputs(core)?;
-        let mut meter = Meter::new(context.log(), core.allocator.clone());
-        workspace.execute(core, &mut self.appends, &mut meter, poll)?;
-        let outputs = workspace.collect(core, feeds, |output| {
-            bindings
-                .iter()
-                .any(|binding| binding.output_index == output)
-        })?;
-        for (rule, value) in core.outputs.iter().zip(&outputs) {
-            if let Some(clash) = rule.check(value, &mut workspace.table)? {
-                note_clash(core.uses, clash, &mut workspace.warnings)?;
-            }
-        }
-        let mut table = core.retained_symbols.table();
-        let mut publishes: SmallVec<[bool; 8]> = SmallVec::new();
-        for ((binding, held), rule) in bindings.iter().zip(&self.retained).zip(&core.retained) {
-            let value = &outputs[binding.output_index];
-            let publish = match binding.publish {
-                Publish::Always => true,
-                Publish::Once => !held.published,
-                Publish::IfPresent => is_present(value),
-            };
-            publishes.push(publish);
-            if publish && let Some(clash) = rule.check(value, &mut table)? {
-                note_clash(core.uses, clash, &mut workspace.warnings)?;
-            }
-        }
-        #[cfg(feature = "testing")]
-        crate::testing::check().map_err(|source| {
-            let node = crate::error::NodePath {
-                index: core.plan.steps.len(),
-                name: Arc::from("publication"),
-                domain: Arc::from(""),
-                op_type: Arc::from(""),
-                within: None,
-            };
-            StateError::Run(Box::new(crate::error::RunError { node, source }))
-        })?;
-        // Slots let go of the outputs now; from here on nothing can fail.
-        workspace.end(core);
-        for (index, (binding, publish)) in bindings.iter().zip(publishes).enumerate() {
-            let held = &mut self.retained[index];
-            self.explanation[index] = match (publish, self.appends.outcome(index)) {
-                (false, _) => Outcome::Kept,
-                (true, Some(outcome)) => outcome.clone(),
-                (true, None) => core.plan.usual[index].clone(),
-            };
-            let output = &outputs[binding.output_index];
-            let next = PersistentValue::published(&mut self.appends, index, output);
-            if publish {
-                *held = Retained {
-                    value: next,
-                    published: true,
-                };
-            }
-        }
-        self.rewritten = meter.rewritten;
-        Ok(outputs)
     }
 }

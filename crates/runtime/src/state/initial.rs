@@ -1,0 +1,30 @@
+//! Values that come from outside: those that a state starts with, and those of a reset.
+
+use crate::error::StateError;
+use crate::persistent_value::PersistentValue;
+use crate::session::{Core, note_clash};
+use refeed_values::RuntimeValue;
+
+/// Checks initial values: exactly the bound inputs, each fitting its declaration, one symbol table for all.
+pub(super) fn check_initial<'n, V: Into<RuntimeValue>>(
+    core: &Core,
+    initial: impl IntoIterator<Item = (&'n str, V)>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PersistentValue>, StateError> {
+    let bindings = core.model.bindings();
+    let mut found: Vec<Option<RuntimeValue>> = vec![None; bindings.len()];
+    for (name, value) in initial {
+        let at = bindings.iter().position(|binding| &*binding.input == name);
+        found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(value.into());
+    }
+    let mut table = core.retained_symbols.table();
+    let mut retained = Vec::with_capacity(bindings.len());
+    for ((binding, rule), value) in bindings.iter().zip(&core.retained).zip(found) {
+        let value = value.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?;
+        if let Some(clash) = rule.check(&value, &mut table)? {
+            note_clash(core.uses, clash, warnings)?;
+        }
+        retained.push(PersistentValue::imported(value));
+    }
+    Ok(retained)
+}

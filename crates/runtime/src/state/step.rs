@@ -1,0 +1,118 @@
+//! One call of a state.
+
+use super::Inner;
+use super::commit::{Change, Next};
+use crate::context::RuntimeContext;
+use crate::error::StateError;
+use crate::events::Meter;
+use crate::explain::Outcome;
+use crate::interrupt::Poll;
+use crate::session::{Core, note_clash};
+use refeed_graph::Publish;
+use refeed_values::RuntimeValue;
+use refeed_values::append::AppendPolicy;
+use smallvec::SmallVec;
+
+/// Whether an output has anything in it.
+fn is_present(value: &RuntimeValue) -> bool {
+    match value {
+        RuntimeValue::Tensor(tensor) => !tensor.shape().contains(&0),
+        RuntimeValue::Encoded(encoded) => !encoded.shape().contains(&0),
+        RuntimeValue::Sequence(elements) => !elements.is_empty(),
+        _ => true,
+    }
+}
+
+impl Inner {
+    /// Computes, checks and publishes the next values. Whatever fails here, the retained values are untouched.
+    pub(super) fn step(
+        &mut self,
+        core: &Core,
+        context: &RuntimeContext,
+        feeds: &[(usize, RuntimeValue)],
+        poll: Option<Poll>,
+    ) -> Result<Vec<RuntimeValue>, StateError> {
+        let bindings = core.model.bindings();
+        let workspace = &mut self.workspace;
+        workspace.begin(core);
+        let policy = AppendPolicy {
+            initial_capacity: core.options.persistent_tensor_initial_capacity,
+            max_length: core.options.max_length,
+            reuse: core.options.append_reuse,
+        };
+        for (index, (binding, held)) in bindings.iter().zip(&mut self.retained).enumerate() {
+            if core.plan.may_append(index)
+                && let Some(lease) = held.value.lease(&policy)
+            {
+                self.appends.arm(index, lease);
+            }
+            workspace.fill(core, binding.input_index, held.value.value());
+        }
+        for (position, value) in feeds {
+            let Some(info) = core.model.inputs().get(*position) else {
+                return Err(StateError::UnknownInput(position.to_string()));
+            };
+            if bindings
+                .iter()
+                .any(|binding| binding.input_index == *position)
+            {
+                return Err(StateError::OverridesRetained(info.name.to_string()));
+            }
+            workspace.fill(core, *position, value.clone());
+        }
+        workspace.check_inputs(core)?;
+        let mut meter = Meter::new(context.log(), core.allocator.clone());
+        workspace.execute(core, &mut self.appends, &mut meter, poll)?;
+        let outputs = workspace.collect(core, feeds, |output| {
+            bindings
+                .iter()
+                .any(|binding| binding.output_index == output)
+        })?;
+        for (rule, value) in core.outputs.iter().zip(&outputs) {
+            if let Some(clash) = rule.check(value, &mut workspace.table)? {
+                note_clash(core.uses, clash, &mut workspace.warnings)?;
+            }
+        }
+        let mut table = core.retained_symbols.table();
+        let mut publishes: SmallVec<[bool; 8]> = SmallVec::new();
+        for ((binding, held), rule) in bindings.iter().zip(&self.retained).zip(&core.retained) {
+            let value = &outputs[binding.output_index];
+            let publish = match binding.publish {
+                Publish::Always => true,
+                Publish::Once => !held.published,
+                Publish::IfPresent => is_present(value),
+            };
+            publishes.push(publish);
+            if publish && let Some(clash) = rule.check(value, &mut table)? {
+                note_clash(core.uses, clash, &mut workspace.warnings)?;
+            }
+        }
+        #[cfg(feature = "testing")]
+        crate::testing::check().map_err(|source| {
+            let node = crate::error::NodePath {
+                index: core.plan.steps.len(),
+                name: "publication".into(),
+                domain: "".into(),
+                op_type: "".into(),
+                within: None,
+            };
+            StateError::Run(Box::new(crate::error::RunError { node, source }))
+        })?;
+        // Slots let go of the outputs now; from here on nothing can fail.
+        workspace.end(core);
+        let next = bindings.iter().zip(publishes).enumerate();
+        let next = next.map(|(index, (binding, publish))| match publish {
+            false => (Change::Keep, Outcome::Kept),
+            true => {
+                let usual = &core.plan.usual[index];
+                let outcome = self.appends.outcome(index).unwrap_or(usual);
+                let output = outputs[binding.output_index].clone();
+                (Change::Publish(output), outcome.clone())
+            }
+        });
+        let next = Next(next.collect());
+        self.commit(next);
+        self.rewritten = meter.rewritten;
+        Ok(outputs)
+    }
+}
