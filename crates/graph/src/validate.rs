@@ -36,7 +36,7 @@ pub use context::{Checker, Rules};
 pub(crate) use encoded::check as check_encoded;
 pub(crate) use opsets::Opsets;
 pub(crate) use paged_cache::check_apart as check_paged_cache;
-pub(crate) use parameters::Parameters;
+pub(crate) use parameters::{PREFIX as PARAMETERS_PREFIX, Parameters};
 pub use parts::PartVerifier;
 
 use crate::bindings::{self, Bindings};

@@ -19,7 +19,10 @@ pub use declared::{DeclaredPages, check_encoded, declared_pages};
 pub use encoded::{encoded_from_proto, encoded_to_proto};
 pub(crate) use initializers::ModelValues;
 pub use paged_cache::{from_paged_cache, to_paged_cache};
-pub use parameters::QuantizationParameterCatalogue;
+pub use parameters::{
+    AddedParameters, QuantizationParameterCatalogue, add_quantization_parameters,
+    make_shared_quantization_type,
+};
 pub(crate) use struct_type::layout_of;
 pub use struct_type::{struct_type_from_proto, struct_type_to_proto};
 pub(crate) use tensor::{Elements, adopt, moved as moved_bytes};
@@ -30,6 +33,7 @@ use crate::load::ExternalData;
 use crate::path::Path;
 use crate::struct_types::StructTypes;
 use crate::validate::{Context, NEWEST_IR_VERSION, Rules};
+use refeed_proto::ModelProto;
 use refeed_values::Provenance;
 use refeed_values::encoded::EncodedError;
 use std::sync::Arc;
@@ -43,6 +47,17 @@ pub struct Catalogues {
 }
 
 impl Catalogues {
+    /// The catalogues of a model message whose tensors are in it. The rest of the message is not looked at.
+    ///
+    /// # Errors
+    /// When a declared struct type or a parameter set breaks a rule.
+    pub fn of_message(model: &ModelProto) -> Result<Catalogues, ModelError> {
+        Ok(Catalogues {
+            struct_types: Arc::new(StructTypes::new(model)?),
+            parameters: Arc::new(QuantizationParameterCatalogue::of_message(model)?),
+        })
+    }
+
     /// The declared struct types.
     pub fn struct_types(&self) -> &Arc<StructTypes> {
         &self.struct_types

@@ -1,7 +1,6 @@
 //! `refeed.runtime`: tensors, contexts, options, sessions, states, events.
 
 pub(crate) mod context;
-pub(crate) mod conversion;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod feeds;

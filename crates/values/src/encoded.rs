@@ -8,10 +8,14 @@
 
 mod affine;
 mod parameters;
+mod profile;
+mod shared;
 mod struct_type;
 
 pub use affine::{Affine, CODES, SCALES, code, code_range, infer_storage, parameter_shape};
 pub use parameters::{ParameterSet, Role};
+pub use profile::{BlockRun, PROFILE, Plan};
+pub use shared::{materialize, quantize_self_contained, quantize_shared};
 pub use struct_type::{Component, Field, FieldContent, StorageType, StructKind, StructType};
 
 use crate::layout::Dims;
@@ -270,19 +274,19 @@ impl EncodedValue {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The elements as FLOAT: `(code - zero point) * scale` in double, then narrowed.
+    /// The elements. Affine layouts give FLOAT: `(code - zero point) * scale` in double, then narrowed. Values of the affine
+    /// profile, shared or not, give the element type that they declare.
     ///
     /// # Errors
-    /// [`EncodedError::Unsupported`] for structured encodings; when memory cannot be had.
+    /// [`EncodedError::Unsupported`] for other structured encodings; a number that the element type cannot hold; when
+    /// memory cannot be had.
     pub fn decode(&self, allocator: &Allocator) -> Result<Tensor, EncodedError> {
         match (&self.0.encoding, &self.0.logical) {
             (Encoding::Affine(affine), Some(logical)) => {
                 let codes = self.0.payload.as_bytes().unwrap_or_default();
                 affine.decode(&logical.shape, codes, allocator)
             }
-            _ => Err(EncodedError::Unsupported {
-                what: "an encoding of struct type".to_string(),
-            }),
+            _ => shared::decode(self, allocator),
         }
     }
 }

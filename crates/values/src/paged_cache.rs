@@ -8,7 +8,10 @@
 //! apart and joined, so that a run that was checked before need not be looked at again.
 
 use crate::encoded::Encoding;
-use crate::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor, ValueError};
+use crate::{
+    DType, EncodedValue, RuntimeSequence, RuntimeValue, SequenceMemo, StructValue, Tensor,
+    ValueError,
+};
 use std::fmt;
 use thiserror::Error;
 
@@ -56,10 +59,6 @@ fn fault(field: &str, expected: impl Into<String>, got: impl Into<String>) -> Pa
     }
 }
 
-/// The extents of a payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extents([usize; 4]);
-
 /// What the pages of a cache agree in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheDims {
@@ -86,6 +85,15 @@ pub struct CacheShape {
     pub dims: Option<CacheDims>,
 }
 
+impl CacheShape {
+    fn of(run: Option<PageRun>) -> CacheShape {
+        CacheShape {
+            tokens: run.map_or(0, |run| run.end),
+            dims: run.map(|run| run.dims),
+        }
+    }
+}
+
 /// One page, taken apart.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
@@ -99,47 +107,51 @@ pub struct Page<'a> {
     pub value: &'a RuntimeValue,
 }
 
-/// Consecutive pages that fit together.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Run {
+/// Consecutive pages that fit together: what a check needs to know of them. Runs that follow each other join to one, and in
+/// whatever order they are joined, the outcome is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRun {
     start: i64,
     end: i64,
     dims: CacheDims,
 }
 
-impl Run {
-    /// A page by itself.
-    fn of(page: &RuntimeValue) -> Result<Run, PageFault> {
-        let page = self::page(page)?;
-        if page.start < 0 {
-            return Err(fault("start", "0 or more", page.start.to_string()));
+impl PageRun {
+    /// One page, with the extents of its payloads, none of them 0.
+    ///
+    /// # Errors
+    /// When it holds no token or more than it has room for, or its keys and values are of different batch, heads or
+    /// capacity.
+    pub fn new(
+        start: i64,
+        length: i64,
+        key: [usize; 4],
+        value: [usize; 4],
+    ) -> Result<PageRun, PageFault> {
+        if length < 1 {
+            return Err(fault("length", "1 or more", length.to_string()));
         }
-        if page.length < 1 {
-            return Err(fault("length", "1 or more", page.length.to_string()));
-        }
-        let Some(end) = page.start.checked_add(page.length) else {
+        let Some(end) = start.checked_add(length) else {
             let expected = format!("tokens that end before {}", i64::MAX);
-            let got = format!("{} tokens from {} on", page.length, page.start);
+            let got = format!("{length} tokens from {start} on");
             return Err(fault("length", expected, got));
         };
-        let Extents(key) = payload_extents("key", page.key)?;
-        let Extents(value) = payload_extents("value", page.value)?;
+        let capacity = key[2];
+        if usize::try_from(length).is_ok_and(|length| length > capacity) {
+            let expected = format!("at most {capacity}, the capacity of the page");
+            return Err(fault("length", expected, length.to_string()));
+        }
         for axis in 0..3 {
             if key[axis] != value[axis] {
                 return Err(fault(
-                    &format!("value.{}", AXES[axis]),
+                    &along("value", AXES[axis]),
                     format!("{}, as the key has", key[axis]),
                     value[axis].to_string(),
                 ));
             }
         }
-        let capacity = key[2];
-        if usize::try_from(page.length).is_ok_and(|length| length > capacity) {
-            let expected = format!("at most {capacity}, the capacity of the page");
-            return Err(fault("length", expected, page.length.to_string()));
-        }
-        Ok(Run {
-            start: page.start,
+        Ok(PageRun {
+            start,
             end,
             dims: CacheDims {
                 batch: key[0],
@@ -152,24 +164,35 @@ impl Run {
         })
     }
 
-    /// Two runs, one after the other.
-    fn join(&self, next: &Run) -> Result<Run, PageFault> {
+    /// The page of a value.
+    fn of(value: &RuntimeValue) -> Result<PageRun, PageFault> {
+        let page = page(value)?;
+        let key = payload_extents("key", page.key)?;
+        let value = payload_extents("value", page.value)?;
+        PageRun::new(page.start, page.length, key, value)
+    }
+
+    /// This run and the one after it.
+    ///
+    /// # Errors
+    /// When the next does not start where this one ends, or is of another batch, other heads or widths.
+    pub fn join(&self, next: &PageRun) -> Result<PageRun, PageFault> {
         if next.start != self.end {
             return Err(fault("start", self.end.to_string(), next.start.to_string()));
         }
         let (a, b) = (&self.dims, &next.dims);
-        for (field, first, got) in [
-            ("key.batch", a.batch, b.batch),
-            ("key.heads", a.heads, b.heads),
-            ("key.width", a.key_width, b.key_width),
-            ("value.width", a.value_width, b.value_width),
+        for (field, axis, first, got) in [
+            ("key", "batch", a.batch, b.batch),
+            ("key", "heads", a.heads, b.heads),
+            ("key", "width", a.key_width, b.key_width),
+            ("value", "width", a.value_width, b.value_width),
         ] {
             if first != got {
                 let expected = format!("{first}, as the first page has");
-                return Err(fault(field, expected, got.to_string()));
+                return Err(fault(&along(field, axis), expected, got.to_string()));
             }
         }
-        Ok(Run {
+        Ok(PageRun {
             start: self.start,
             end: next.end,
             dims: CacheDims {
@@ -179,6 +202,32 @@ impl Run {
             },
         })
     }
+
+    /// The run with the page after it; the first page of all starts at 0.
+    ///
+    /// # Errors
+    /// As [`PageRun::join`].
+    pub fn after(run: Option<&PageRun>, next: PageRun) -> Result<PageRun, PageFault> {
+        match run {
+            Some(run) => run.join(&next),
+            None if next.start != 0 => Err(fault("start", "0", next.start.to_string())),
+            None => Ok(next),
+        }
+    }
+
+    /// Position after the last token.
+    pub fn end(&self) -> i64 {
+        self.end
+    }
+
+    /// What the pages agree in.
+    pub fn dims(&self) -> &CacheDims {
+        &self.dims
+    }
+}
+
+fn along(field: &str, axis: &str) -> String {
+    format!("{field}.axis[\"{axis}\"]")
 }
 
 /// Joins pages to a cache, without a look at them.
@@ -259,33 +308,91 @@ pub fn page(page: &RuntimeValue) -> Result<Page<'_>, PageFault> {
 /// # Errors
 /// [`PageFault`] with the first page that breaks a rule.
 pub fn check(cache: &RuntimeValue) -> Result<CacheShape, PageFault> {
-    let Some(blocks) = blocks(cache) else {
-        let got = match cache.fields() {
-            None => cache.kind().to_string(),
-            Some(fields) => {
-                let names: Vec<&str> = fields.iter().take(8).map(|(name, _)| &**name).collect();
-                format!("fields {names:?}")
-            }
-        };
-        let expected = "a structure of the one field `blocks`, a sequence";
-        return Err(fault("paged cache", expected, got));
-    };
-    let mut run: Option<Run> = None;
+    check_in_order(checked_blocks(cache)?)
+}
+
+/// Page after page, so that a fault has the position of its page.
+fn check_in_order(blocks: &RuntimeSequence) -> Result<CacheShape, PageFault> {
+    let mut run: Option<PageRun> = None;
     for (index, page) in blocks.iter().enumerate() {
-        let next = Run::of(page).and_then(|next| match &run {
-            None if next.start != 0 => Err(fault("start", "0", next.start.to_string())),
-            None => Ok(next),
-            Some(run) => run.join(&next),
-        });
+        let next = PageRun::of(page).and_then(|next| PageRun::after(run.as_ref(), next));
         run = Some(next.map_err(|fault| PageFault {
             block: Some(index),
             ..fault
         })?);
     }
-    Ok(CacheShape {
-        tokens: run.map_or(0, |run| run.end),
-        dims: run.map(|run| run.dims),
-    })
+    Ok(CacheShape::of(run))
+}
+
+fn checked_blocks(cache: &RuntimeValue) -> Result<&RuntimeSequence, PageFault> {
+    if let Some(blocks) = blocks(cache) {
+        return Ok(blocks);
+    }
+    let got = match cache.fields() {
+        None => cache.kind().to_string(),
+        Some(fields) => {
+            let names: Vec<&str> = fields.iter().take(8).map(|(name, _)| &**name).collect();
+            format!("fields {names:?}")
+        }
+    };
+    let expected = "a structure of the one field `blocks`, a sequence";
+    Err(fault("paged cache", expected, got))
+}
+
+/// What earlier checks found, so that a check looks only at pages that are new: a cache grown by one page is checked in
+/// O(log n). It keeps no page alive.
+///
+/// ```
+/// use refeed_values::paged_cache::{CacheMemo, cache_of};
+/// let mut memo = CacheMemo::default();
+/// assert_eq!(memo.check(&cache_of([])?).unwrap().tokens, 0);
+/// # Ok::<(), refeed_values::ValueError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct CacheMemo {
+    known: SequenceMemo<PageRun>,
+    looked_at: u64,
+}
+
+impl CacheMemo {
+    /// As [`check`].
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn check(&mut self, cache: &RuntimeValue) -> Result<CacheShape, PageFault> {
+        let blocks = checked_blocks(cache)?;
+        let looked_at = &mut self.looked_at;
+        let run = blocks.fold(
+            &mut self.known,
+            &mut |_, page| {
+                *looked_at += 1;
+                PageRun::of(page)
+            },
+            &mut PageRun::join,
+        );
+        match run {
+            Ok(run) if run.is_none_or(|run| run.start == 0) => Ok(CacheShape::of(run)),
+            // Runs do not know where they stand.
+            _ => check_in_order(blocks),
+        }
+    }
+
+    /// Number of pages looked at so far; those that were known do not count.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// The page that holds a token of a cache that was checked, with its position among the pages: O(log n). `None` past
+    /// the last token.
+    pub fn page_of_token<'c>(
+        &self,
+        cache: &'c RuntimeValue,
+        token: i64,
+    ) -> Option<(usize, Page<'c>)> {
+        let ends_later = |run: &PageRun| run.end > token;
+        let (index, found) = blocks(cache)?.locate(&self.known, ends_later)?;
+        Some((index, page(found).ok()?))
+    }
 }
 
 fn number(field: &str, value: &RuntimeValue) -> Result<i64, PageFault> {
@@ -307,7 +414,7 @@ fn described(value: &RuntimeValue) -> String {
 }
 
 /// A payload is of four axes, none of them 0.
-fn payload_extents(field: &str, payload: &RuntimeValue) -> Result<Extents, PageFault> {
+fn payload_extents(field: &str, payload: &RuntimeValue) -> Result<[usize; 4], PageFault> {
     let shape = match payload {
         RuntimeValue::Tensor(tensor) if DENSE.contains(&tensor.dtype()) => tensor.shape(),
         RuntimeValue::Encoded(encoded) => encoded_shape(field, encoded)?,
@@ -324,8 +431,8 @@ fn payload_extents(field: &str, payload: &RuntimeValue) -> Result<Extents, PageF
         ));
     };
     match extents.iter().position(|&extent| extent == 0) {
-        None => Ok(Extents(extents)),
-        Some(axis) => Err(fault(&format!("{field}.{}", AXES[axis]), "1 or more", "0")),
+        None => Ok(extents),
+        Some(axis) => Err(fault(&along(field, AXES[axis]), "1 or more", "0")),
     }
 }
 

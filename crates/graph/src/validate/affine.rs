@@ -9,20 +9,8 @@ use crate::load::{ExternalData, tensor_bytes};
 use crate::path::Path;
 use refeed_proto::type_proto::{self, Value};
 use refeed_proto::{AffineLayoutProto, EncodedValueProto, TensorProto, TypeProto};
-use refeed_values::{DType, Extent};
-
-/// The types that codes can be of.
-const CODES: [DType; 6] = [
-    DType::Int8,
-    DType::Uint8,
-    DType::Int4,
-    DType::Uint4,
-    DType::Int2,
-    DType::Uint2,
-];
-
-/// The types that scales can be of.
-const SCALES: [DType; 4] = [DType::Float, DType::Float16, DType::Double, DType::Bfloat16];
+use refeed_values::encoded::{self, CODES, EncodedError, SCALES};
+use refeed_values::{DType, Dims, Extent};
 
 /// Checks an affine layout against what it decodes to and against its payload.
 pub(super) fn check(
@@ -116,28 +104,8 @@ fn check_storage_type(
             })
         }
         (None, Some(signed)) => {
-            let sign =
-                |dtype: &&DType| matches!(dtype, DType::Int8 | DType::Int4 | DType::Int2) == signed;
-            let fitting: Vec<DType> = CODES
-                .iter()
-                .filter(sign)
-                .filter(|&&codes| bytes_of(codes, dims) == Some(length))
-                .copied()
-                .collect();
-            match fitting.as_slice() {
-                [one] => Ok(*one),
-                several => {
-                    let names: Vec<String> = several.iter().map(DType::to_string).collect();
-                    let got = match names.as_slice() {
-                        [] => "none".to_string(),
-                        names => names.join(" and "),
-                    };
-                    Err(at.field("signed_storage").fault(
-                        format!("one code width that makes {dims:?} take {length} bytes"),
-                        got,
-                    ))
-                }
-            }
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            encoded::infer_storage(signed, &extents(dims), length).map_err(|fault| told(fault, &at))
         }
         (Some(_), Some(_)) => Err(at.fault("storage_type or signed_storage", "both")),
         (None, None) => Err(at.fault("storage_type or signed_storage", "neither")),
@@ -202,16 +170,29 @@ fn check_axis(
         };
         return Err(at.field("axis").fault(expected, axis.to_string()));
     };
-    match affine.block_size {
-        None => Ok(vec![dims[index]]),
-        Some(0) => Err(at.field("block_size").fault("1 or more", "0")),
-        Some(block) => {
-            let mut parameters = dims.to_vec();
-            // A dimension is not negative, and a quotient no larger than it.
-            let blocks = u64::try_from(dims[index]).unwrap_or(0).div_ceil(block);
-            parameters[index] = i64::try_from(blocks).unwrap_or(i64::MAX);
-            Ok(parameters)
-        }
+    let block = affine.block_size;
+    let block = block.map(|block| usize::try_from(block).unwrap_or(usize::MAX));
+    let shape = encoded::parameter_shape(&extents(dims), Some(index), block);
+    let shape = shape.map_err(|fault| told(fault, at))?;
+    // No extent is larger than the dimension that it comes from.
+    Ok(shape.iter().map(|&extent| extent as i64).collect())
+}
+
+/// Dimensions that were counted before.
+fn extents(dims: &[i64]) -> Dims {
+    let extents = dims.iter().map(|&dim| usize::try_from(dim));
+    extents.map(|extent| extent.unwrap_or(0)).collect()
+}
+
+/// The fault of a part as that of the field of the same name.
+fn told(fault: EncodedError, at: &Path<'_>) -> FieldError {
+    match fault {
+        EncodedError::Part {
+            part,
+            expected,
+            got,
+        } => at.field(part).fault(expected, got),
+        other => at.fault("an affine layout", other.to_string()),
     }
 }
 

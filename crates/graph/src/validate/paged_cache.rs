@@ -14,16 +14,11 @@ use refeed_proto::{
     TensorShapeProto, TypeProto,
 };
 use refeed_values::DType;
+use refeed_values::paged_cache::{AXES, DENSE, PageRun};
 use std::collections::HashMap;
 
 /// More pages are refused.
 const PAGE_LIMIT: u64 = 1_000_000;
-
-/// What the dimensions of a payload mean.
-const AXES: [&str; 4] = ["batch", "heads", "capacity", "width"];
-
-/// The types that a dense page can be of.
-const DENSE: [DType; 3] = [DType::Float, DType::Float16, DType::Bfloat16];
 
 /// Checks the cache initializers of a graph, those of graph inputs against the declared types as well.
 pub(super) fn check_initializers(
@@ -92,22 +87,19 @@ pub(super) fn check(
     check_number(cache, at)?;
     let declaration = declaration.unwrap_or_default();
     let mut symbols: HashMap<&str, i64> = HashMap::new();
-    let mut first: Option<[[i64; 4]; 2]> = None;
-    let mut end = 0;
+    let mut run: Option<PageRun> = None;
     for (index, block) in cache.blocks.iter().enumerate() {
         let at = at.item("blocks", index);
-        let length = check_range(block, end, &at)?;
+        let (start, length) = check_numbers(block, run.as_ref(), &at)?;
         let key = check_key(block, &at, context)?;
         let value = check_value(block, &at, context)?;
-        check_capacity(length, key[2], &at)?;
-        check_alike(key, value, &at)?;
-        match first {
-            None => first = Some([key, value]),
-            Some([first_key, first_value]) => {
-                check_constant(first_key, key, &at.field("key"))?;
-                check_constant(first_value, value, &at.field("value"))?;
-            }
-        }
+        let page = PageRun::new(start, length, extents(key), extents(value));
+        let joined = page.and_then(|page| PageRun::after(run.as_ref(), page));
+        run = Some(joined.map_err(|fault| FieldError {
+            at: format!("{at}.{}", fault.field),
+            expected: fault.expected,
+            got: fault.got,
+        })?);
         for (field, dims, shape) in [
             ("key", key, declaration.key),
             ("value", value, declaration.value),
@@ -116,9 +108,13 @@ pub(super) fn check(
                 check_declared_shape(dims, shape, &mut symbols, &at.field(field))?;
             }
         }
-        end += length;
     }
     Ok(())
+}
+
+/// Dimensions that were checked to be positive.
+fn extents(dims: [i64; 4]) -> [usize; 4] {
+    dims.map(|dim| usize::try_from(dim).unwrap_or(usize::MAX))
 }
 
 /// A cache has a sane number of pages.
@@ -135,25 +131,19 @@ fn check_number(cache: &PagedCacheProto, at: &Path<'_>) -> Result<(), ModelError
     })
 }
 
-/// A page starts where the one before ends, and holds at least one token; gives their number.
-fn check_range(block: &PagedCacheBlockProto, end: i64, at: &Path<'_>) -> Result<i64, FieldError> {
-    match block.start {
-        Some(start) if start == end => {}
-        got => {
-            let got = got.map_or("none".to_string(), |start| start.to_string());
-            return Err(at.field("start").fault(end.to_string(), got));
-        }
-    }
+/// A page says where it starts and how many tokens it holds.
+fn check_numbers(
+    block: &PagedCacheBlockProto,
+    run: Option<&PageRun>,
+    at: &Path<'_>,
+) -> Result<(i64, i64), FieldError> {
+    let Some(start) = block.start else {
+        let expected = run.map_or(0, PageRun::end).to_string();
+        return Err(at.field("start").fault(expected, "none"));
+    };
     match block.length {
-        Some(length) if length > 0 && end.checked_add(length).is_some() => Ok(length),
-        Some(length) if length > 0 => Err(at.field("length").fault(
-            format!("tokens that end before {}", i64::MAX),
-            format!("{length} tokens from {end} on"),
-        )),
-        got => {
-            let got = got.map_or("none".to_string(), |length| length.to_string());
-            Err(at.field("length").fault("1 or more", got))
-        }
+        Some(length) => Ok((start, length)),
+        None => Err(at.field("length").fault("1 or more", "none")),
     }
 }
 
@@ -254,43 +244,6 @@ fn check_dims(dims: &[i64], at: &Path<'_>) -> Result<[i64; 4], FieldError> {
             .key("axis", AXES[axis])
             .fault("1 or more", four[axis].to_string())),
     }
-}
-
-/// The tokens of a page fit in it.
-fn check_capacity(length: i64, capacity: i64, at: &Path<'_>) -> Result<(), FieldError> {
-    if length <= capacity {
-        return Ok(());
-    }
-    Err(at.field("length").fault(
-        format!("at most {capacity}, the capacity of the page"),
-        length.to_string(),
-    ))
-}
-
-/// Keys and values of a page are of one batch, as many heads, and one capacity.
-fn check_alike(key: [i64; 4], value: [i64; 4], at: &Path<'_>) -> Result<(), FieldError> {
-    for axis in 0..3 {
-        if key[axis] != value[axis] {
-            return Err(at.field("value").key("axis", AXES[axis]).fault(
-                format!("{}, as the key has", key[axis]),
-                value[axis].to_string(),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Pages differ in capacity only.
-fn check_constant(first: [i64; 4], dims: [i64; 4], at: &Path<'_>) -> Result<(), FieldError> {
-    for axis in [0, 1, 3] {
-        if first[axis] != dims[axis] {
-            return Err(at.key("axis", AXES[axis]).fault(
-                format!("{}, as the first page has", first[axis]),
-                dims[axis].to_string(),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Dimensions are those of the declaration; one symbol is one number in all pages, keys and values.

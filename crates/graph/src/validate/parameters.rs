@@ -20,7 +20,7 @@ use refeed_proto::{
 use std::collections::HashMap;
 
 /// What the name of a set follows in an annotation; part of the file format.
-const PREFIX: &str = "onnx_light.quantization.parameters:";
+pub(crate) const PREFIX: &str = "onnx_light.quantization.parameters:";
 
 /// Roles whose initializer is a serialised message, then the one that must be there, then the others.
 const DESCRIPTORS: [&str; 2] = ["storage_type", "logical_type"];

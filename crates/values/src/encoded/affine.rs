@@ -338,6 +338,7 @@ pub(super) fn number_at(bytes: &[u8], dtype: DType, index: usize) -> f64 {
         DType::Int32 => f64::from(i32::from_le_bytes(at(bytes, index))),
         DType::Int16 => f64::from(i16::from_le_bytes(at(bytes, index))),
         DType::Uint16 => f64::from(u16::from_le_bytes(at(bytes, index))),
+        DType::Uint32 => f64::from(u32::from_le_bytes(at(bytes, index))),
         dtype if CODES.contains(&dtype) => f64::from(code(bytes, dtype, index)),
         _ => 0.0,
     }

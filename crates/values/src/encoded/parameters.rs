@@ -1,8 +1,9 @@
 //! Quantization parameters that several encoded values share.
 
+use super::profile::{Numbers, Plan};
 use super::{EncodedError, EncodedValue, StructType};
 use crate::layout::Dims;
-use crate::{DType, Tensor};
+use crate::{DType, Extent, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,6 +64,9 @@ impl fmt::Display for Role {
 }
 
 /// A named set of parameters: what values that refer to it are made of, and what they decode to.
+///
+/// Sets whose storage type is of the affine profile ([`Plan`]) can be encoded with and decoded; others are kept, and the
+/// values that refer to them forwarded.
 #[derive(Debug)]
 pub struct ParameterSet {
     name: Arc<str>,
@@ -70,13 +74,22 @@ pub struct ParameterSet {
     dtype: DType,
     shape: Dims,
     tensors: Box<[(Role, Tensor)]>,
+    plan: Result<Shared, EncodedError>,
+}
+
+/// A plan with the type of what values hold themselves.
+#[derive(Debug)]
+struct Shared {
+    plan: Plan,
+    local: Arc<StructType>,
 }
 
 impl ParameterSet {
     /// Joins a set. `storage` is the type of a value that carries its parameters itself.
     ///
     /// # Errors
-    /// When there are no scales, or a role stands twice.
+    /// When there are no scales, a role stands twice, or the storage type is of a profile and the tensors are not those
+    /// that it asks for.
     pub fn new(
         name: impl Into<Arc<str>>,
         storage: Arc<StructType>,
@@ -95,13 +108,56 @@ impl ParameterSet {
                 ));
             }
         }
-        Ok(ParameterSet {
+        let plan = match Plan::of(&storage) {
+            Err(unsupported @ EncodedError::Unsupported { .. }) => Err(unsupported),
+            Err(broken) => return Err(broken),
+            Ok(plan) => Ok(Shared {
+                local: Arc::new(plan.local_type()?),
+                plan,
+            }),
+        };
+        let set = ParameterSet {
             name: name.into(),
             storage,
             dtype,
             shape: Dims::from_slice(shape),
             tensors,
-        })
+            plan,
+        };
+        if let Ok(Shared { plan, .. }) = &set.plan {
+            let elements = Extent::new(dtype, shape)?.elements();
+            if plan.count() != elements {
+                return Err(EncodedError::part(
+                    "logical_type",
+                    format!("{} elements, as the storage type has", plan.count()),
+                    elements.to_string(),
+                ));
+            }
+            Numbers::of_set(&set, plan)?;
+        }
+        Ok(set)
+    }
+
+    /// How values are laid out in blocks.
+    ///
+    /// # Errors
+    /// [`EncodedError::Unsupported`] when the storage type is not of the affine profile.
+    pub fn plan(&self) -> Result<&Plan, EncodedError> {
+        match &self.plan {
+            Ok(shared) => Ok(&shared.plan),
+            Err(unsupported) => Err(unsupported.clone()),
+        }
+    }
+
+    /// The type of what a value that refers to the set holds itself: the reserved byte, outliers, codes.
+    ///
+    /// # Errors
+    /// As [`ParameterSet::plan`].
+    pub fn local_type(&self) -> Result<&Arc<StructType>, EncodedError> {
+        match &self.plan {
+            Ok(shared) => Ok(&shared.local),
+            Err(unsupported) => Err(unsupported.clone()),
+        }
     }
 
     /// The name that values refer to it by.
@@ -125,13 +181,28 @@ impl ParameterSet {
         found.map(|(_, tensor)| tensor)
     }
 
-    /// A value that refers to the set decodes to what the set does, and its first byte, which is reserved, is 0.
-    pub(super) fn check(&self, value: &EncodedValue) -> Result<(), EncodedError> {
+    /// Holds a value that refers to the set to it: it decodes to what the set does, its first byte, which is reserved, is
+    /// 0, and its type and size are those of one local record where the set's are known. Nothing is decoded.
+    ///
+    /// # Errors
+    /// When the value is of another type or size.
+    pub fn check(&self, value: &EncodedValue) -> Result<(), EncodedError> {
         if value.logical() != Some(self.logical()) {
             let text = |(dtype, shape): (DType, &[usize])| format!("{dtype}{shape:?}");
             let got = value.logical().map_or("none".to_string(), text);
             let expected = format!("{}, as `{}` has", text(self.logical()), self.name);
             return Err(EncodedError::part("logical_type", expected, got));
+        }
+        if let (Ok(Shared { local, .. }), Some(declared)) = (&self.plan, value.struct_type()) {
+            if !local.has_layout_of(declared) {
+                let expected = format!("the local type of `{}`", self.name);
+                return Err(EncodedError::part("struct_type", expected, "another"));
+            }
+            if value.record_count() != Some(1) {
+                let got = format!("{} bytes", value.payload().bytes());
+                let expected = format!("one record of {} bytes", local.record_bytes()?);
+                return Err(EncodedError::part("payload", expected, got));
+            }
         }
         match value.payload().as_bytes() {
             Some([first, ..]) if *first != 0 => Err(EncodedError::part(

@@ -242,6 +242,69 @@ impl StructType {
     }
 }
 
+impl StructType {
+    /// Whether both lay out the same bits with the same constants; names are not compared. The walk is as long as `self` is
+    /// when shared parts count each time, so `self` must be a type without shared parts.
+    pub(super) fn has_layout_of(&self, other: &StructType) -> bool {
+        if self.bits != other.bits || self.height != other.height {
+            return false;
+        }
+        match (&self.kind, &other.kind) {
+            (
+                StructKind::Array { element, dimension },
+                StructKind::Array {
+                    element: other,
+                    dimension: times,
+                },
+            ) => dimension == times && element.has_layout_of(other),
+            (
+                StructKind::BitPacking {
+                    components,
+                    dimension,
+                },
+                StructKind::BitPacking {
+                    components: other,
+                    dimension: times,
+                },
+            ) => dimension == times && components == other,
+            (StructKind::Structure(fields), StructKind::Structure(other)) => {
+                fields.len() == other.len()
+                    && fields
+                        .iter()
+                        .zip(other)
+                        .all(|(a, b)| match (&a.content, &b.content) {
+                            (FieldContent::Type(a), FieldContent::Type(b)) => a.has_layout_of(b),
+                            (FieldContent::Constant(a), FieldContent::Constant(b)) => {
+                                a.dtype() == b.dtype()
+                                    && a.shape() == b.shape()
+                                    && a.as_bytes() == b.as_bytes()
+                            }
+                            _ => false,
+                        })
+            }
+            _ => false,
+        }
+    }
+}
+
+impl StorageType {
+    fn has_layout_of(&self, other: &StorageType) -> bool {
+        match (self, other) {
+            (StorageType::Struct(a), StorageType::Struct(b)) => {
+                Arc::ptr_eq(a, b) || a.has_layout_of(b)
+            }
+            (
+                StorageType::Tensor { dtype, shape },
+                StorageType::Tensor {
+                    dtype: other,
+                    shape: extents,
+                },
+            ) => dtype == other && shape == extents,
+            _ => false,
+        }
+    }
+}
+
 fn too_large() -> EncodedError {
     EncodedError::part("struct_type", "a size that fits in 64 bits", "a larger one")
 }

@@ -88,7 +88,7 @@ fn the_first_page_starts_at_zero_and_pages_are_contiguous() {
     let (_, _, text) = refusal(vec![plain(0, 2, 2), plain(1, 1, 2)]);
     assert_eq!(text, "blocks[1].start: expected 2, got 1");
     let (_, _, text) = refusal(vec![plain(-1, 1, 2)]);
-    assert_eq!(text, "blocks[0].start: expected 0 or more, got -1");
+    assert_eq!(text, "blocks[0].start: expected 0, got -1");
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_length_is_positive_and_at_most_the_capacity() {
 #[test]
 fn keys_and_values_agree_in_all_but_width() {
     for (value, field) in [
-        ([1, 3, 2, 4], "value.batch"),
-        ([2, 1, 2, 4], "value.heads"),
-        ([2, 3, 9, 4], "value.capacity"),
+        ([1, 3, 2, 4], "value.axis[\"batch\"]"),
+        ([2, 1, 2, 4], "value.axis[\"heads\"]"),
+        ([2, 3, 9, 4], "value.axis[\"capacity\"]"),
     ] {
         let key = dense(DType::Float, &[2, 3, 2, 5]);
         let page = made(2, 1, key, dense(DType::Float, &value));
@@ -131,10 +131,10 @@ fn keys_and_values_agree_in_all_but_width() {
 #[test]
 fn pages_agree_in_batch_heads_and_widths() {
     for (key, value, field) in [
-        ([1, 3, 2, 5], [1, 3, 2, 4], "key.batch"),
-        ([2, 6, 2, 5], [2, 6, 2, 4], "key.heads"),
-        ([2, 3, 2, 6], [2, 3, 2, 4], "key.width"),
-        ([2, 3, 2, 5], [2, 3, 2, 5], "value.width"),
+        ([1, 3, 2, 5], [1, 3, 2, 4], "key.axis[\"batch\"]"),
+        ([2, 6, 2, 5], [2, 6, 2, 4], "key.axis[\"heads\"]"),
+        ([2, 3, 2, 6], [2, 3, 2, 4], "key.axis[\"width\"]"),
+        ([2, 3, 2, 5], [2, 3, 2, 5], "value.axis[\"width\"]"),
     ] {
         let page = made(2, 1, dense(DType::Float, &key), dense(DType::Float, &value));
         let found = refusal(vec![plain(0, 2, 2), page]);
@@ -154,7 +154,12 @@ fn payloads_have_four_axes_none_of_them_empty() {
             dense(DType::Float, &shape),
         );
         let found = refusal(vec![page]);
-        assert_eq!(found.1, format!("key.{}", AXES[axis]), "{}", found.2);
+        assert_eq!(
+            found.1,
+            format!("key.axis[\"{}\"]", AXES[axis]),
+            "{}",
+            found.2
+        );
     }
     for shape in [&[2usize, 3, 2][..], &[2, 3, 2, 5, 1]] {
         let page = made(0, 1, dense(DType::Float, shape), dense(DType::Float, shape));
@@ -247,4 +252,72 @@ fn the_structure_alone_tells_a_cache() {
         assert!(!has_paged_cache_structure(&other));
         assert_eq!(check(&other).unwrap_err().block, None);
     }
+}
+
+#[test]
+fn unchanged_pages_are_not_looked_at_again() {
+    const PAGES: usize = 1000;
+    let mut pages =
+        RuntimeSequence::from_values((0..PAGES).map(|index| plain(3 * index as i64, 3, 4)))
+            .unwrap();
+    let cache = |pages: &RuntimeSequence| {
+        RuntimeValue::from(StructValue::new([(BLOCKS, pages.clone().into())]).unwrap())
+    };
+    let mut memo = CacheMemo::default();
+    assert_eq!(memo.check(&cache(&pages)).unwrap().tokens, 3000);
+    assert_eq!(memo.looked_at(), 1000);
+    for grown in 0..50usize {
+        let earlier = pages.clone();
+        pages.push(plain(3 * (PAGES + grown) as i64, 3, 4)).unwrap();
+        let shape = memo.check(&cache(&pages)).unwrap();
+        assert_eq!(shape, check(&cache(&pages)).unwrap());
+        // The earlier one is known as well.
+        memo.check(&cache(&earlier)).unwrap();
+        assert_eq!(memo.looked_at(), 1001 + grown as u64);
+    }
+    // A replaced page is looked at, and a fault tells its position.
+    pages.set(700, plain(2100, 2, 4)).unwrap();
+    let fault = memo.check(&cache(&pages)).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "blocks[701].start: expected 2102, got 2103"
+    );
+    assert_eq!(check(&cache(&pages)).unwrap_err(), fault);
+    pages.set(700, plain(2100, 3, 9)).unwrap();
+    let shape = memo.check(&cache(&pages)).unwrap();
+    assert_eq!(shape.dims.unwrap().most_capacity, 9);
+    // A part of a cache that does not start at 0 fits together, and is no cache.
+    let mut tail = pages.clone();
+    tail.remove(0).unwrap();
+    assert!(
+        memo.check(&cache(&tail))
+            .unwrap_err()
+            .to_string()
+            .starts_with("blocks[0].start")
+    );
+}
+
+#[test]
+fn the_page_of_a_token_is_found() {
+    let lengths = [3i64, 1, 4, 1, 5, 2];
+    let starts: Vec<i64> = lengths
+        .iter()
+        .scan(0, |end, length| {
+            *end += length;
+            Some(*end - length)
+        })
+        .collect();
+    let pages = starts
+        .iter()
+        .zip(lengths)
+        .map(|(&start, length)| plain(start, length, 8));
+    let cache = cache_of(pages).unwrap();
+    let mut memo = CacheMemo::default();
+    memo.check(&cache).unwrap();
+    for token in 0..16 {
+        let (index, page) = memo.page_of_token(&cache, token).unwrap();
+        let expected = starts.iter().rposition(|&start| start <= token).unwrap();
+        assert_eq!((index, page.start), (expected, starts[expected]), "{token}");
+    }
+    assert!(memo.page_of_token(&cache, 16).is_none());
 }
