@@ -168,8 +168,9 @@ fn out_of_memory(error: &OpError) -> bool {
         | OpError::Append(AppendError::Alloc(_) | AppendError::Tensor(TensorError::Alloc(_))) => {
             true
         }
-        OpError::Nested(inner) => out_of_memory(&inner.source),
-        _ => false,
+        other => other
+            .nested()
+            .is_some_and(|inner| out_of_memory(&inner.source)),
     }
 }
 

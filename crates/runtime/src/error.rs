@@ -68,8 +68,7 @@ impl RunError {
     pub fn is_interrupt(&self) -> bool {
         match &self.source {
             OpError::Interrupted => true,
-            OpError::Nested(inner) => inner.is_interrupt(),
-            _ => false,
+            other => other.nested().is_some_and(RunError::is_interrupt),
         }
     }
 }

@@ -30,6 +30,27 @@ pub trait Kernel: Send + Sync {
     fn reads(&self) -> Kinds {
         Kinds::Tensors
     }
+
+    /// Whether it may leave an output that is wanted without a value: an empty optional value.
+    fn may_leave_empty(&self) -> bool {
+        false
+    }
+}
+
+/// A condition.
+///
+/// # Errors
+/// When it is not BOOL or has not exactly one element.
+pub(crate) fn one_flag(condition: &Tensor) -> Result<bool, OpError> {
+    let flags = condition.view::<u8>()?;
+    let mut elements = flags.iter();
+    match (elements.next(), elements.next()) {
+        (Some(flag), None) => Ok(flag != 0),
+        _ => Err(OpError::Shape(format!(
+            "condition must have one element, got shape {:?}",
+            condition.shape()
+        ))),
+    }
 }
 
 /// Kinds of values that a kernel reads.
@@ -108,6 +129,14 @@ pub enum OpError {
     /// A node of a subgraph failed.
     #[error(transparent)]
     Nested(#[from] Box<crate::RunError>),
+    /// A node of the body of a loop failed.
+    #[error("iteration {number}: {source}")]
+    Iteration {
+        /// Which iteration, from 0.
+        number: u64,
+        /// The node, and why.
+        source: Box<crate::RunError>,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -115,6 +144,16 @@ pub enum OpError {
     #[cfg(feature = "testing")]
     #[error("injected failure")]
     Injected,
+}
+
+impl OpError {
+    /// The error of a node of a nested graph, when that is what it is.
+    pub fn nested(&self) -> Option<&crate::RunError> {
+        match self {
+            OpError::Nested(source) | OpError::Iteration { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// The type of a tensor of which nothing is known.

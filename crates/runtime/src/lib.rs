@@ -14,6 +14,7 @@
 mod append;
 mod conform;
 mod context;
+mod control;
 mod error;
 pub mod events;
 mod execute;

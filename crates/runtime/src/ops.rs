@@ -14,13 +14,18 @@ mod logic;
 mod matmul;
 mod movement;
 mod norm;
+mod optional;
 mod recurrent;
 mod reduce;
 mod rotary;
+mod sequence;
 #[cfg(test)]
 mod trial;
 mod types;
 mod width;
+
+pub(crate) use layout::position_of;
+pub(crate) use sequence::own;
 
 use crate::kernel::KernelEntry;
 
@@ -39,9 +44,11 @@ const FAMILIES: &[&[KernelEntry]] = &[
     matmul::KERNELS,
     movement::KERNELS,
     norm::KERNELS,
+    optional::KERNELS,
     recurrent::KERNELS,
     reduce::KERNELS,
     rotary::KERNELS,
+    sequence::KERNELS,
 ];
 
 /// All registered kernels.

@@ -1,7 +1,6 @@
 //! A graph, compiled: values are slot numbers, nodes are kernels, and every slot's last use is known.
 
 mod appends;
-mod branch;
 mod build;
 mod checks;
 mod control;
@@ -9,6 +8,7 @@ mod fold;
 mod inline;
 mod scope;
 mod survey;
+mod walk;
 
 pub(crate) use build::compile;
 pub use survey::{OperatorUse, survey};

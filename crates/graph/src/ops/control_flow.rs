@@ -100,8 +100,11 @@ fn settle(
             return Ok(Some(Settled { states, given }));
         }
     }
-    let given = vec![ValueType::Unset; outputs];
-    Ok(Some(Settled { states, given }))
+    // What never stays the same is unknown; the last walk is one that holds for every iteration.
+    states.fill(ValueType::Unset);
+    let inputs = [fixed, &states].concat();
+    let given = enter(cx, "body", &inputs, outputs)?;
+    Ok(given.map(|given| Settled { states, given }))
 }
 
 /// Whether a tensor is one true value.

@@ -8,16 +8,17 @@ use refeed_graph::ops::layout::axis_of;
 use refeed_kernels::movement::place;
 use refeed_values::Tensor;
 use refeed_values::layout::Dims;
+use smallvec::SmallVec;
 
 struct Concat {
     axis: i64,
 }
 
-/// The shape of the parts joined along `axis`; every other extent agrees.
-fn joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
+/// The shape of the inputs joined along `axis`.
+fn inputs_joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
     let first = call.require(0)?;
-    let mut shape = Dims::from_slice(first.shape());
-    for index in 1..call.input_count() {
+    let mut parts = SmallVec::<[&Tensor; 4]>::new();
+    for index in 0..call.input_count() {
         let part = call.require(index)?;
         if part.dtype() != first.dtype() {
             return Err(OpError::DType {
@@ -26,7 +27,19 @@ fn joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
                 got: part.dtype(),
             });
         }
-        let own = part.shape();
+        parts.push(part);
+    }
+    joined(&parts, axis, "input")
+}
+
+/// The shape of parts joined along `axis`; every other extent agrees. `role` is what errors call a part.
+pub(super) fn joined(parts: &[&Tensor], axis: usize, role: &str) -> Result<Dims, OpError> {
+    let Some((first, others)) = parts.split_first() else {
+        return Err(OpError::Shape(format!("expected at least one {role}")));
+    };
+    let mut shape = Dims::from_slice(first.shape());
+    for (index, part) in others.iter().enumerate() {
+        let (index, own) = (index + 1, part.shape());
         let fits = own.len() == shape.len()
             && own
                 .iter()
@@ -35,7 +48,7 @@ fn joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
                 .all(|(at, (a, b))| at == axis || a == b);
         if !fits {
             return Err(OpError::Shape(format!(
-                "input {index} of shape {own:?} does not join {:?} along axis {axis}",
+                "{role} {index} of shape {own:?} does not join {:?} along axis {axis}",
                 first.shape()
             )));
         }
@@ -46,6 +59,30 @@ fn joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
         })?;
     }
     Ok(shape)
+}
+
+/// Parts of one type joined along `axis` in new memory; `shape` is what [`joined`] says of them.
+pub(super) fn dense(
+    call: &mut Invocation<'_>,
+    parts: &[&Tensor],
+    shape: &[usize],
+    axis: usize,
+) -> Result<Tensor, OpError> {
+    let Some(dtype) = parts.first().map(|part| part.dtype()) else {
+        return Err(OpError::Shape("nothing to join".to_string()));
+    };
+    moved(call, dtype, shape, |out| {
+        by_width!(dtype, T => {
+            let out = out.as_mut_slice::<T>()?;
+            let mut first = 0;
+            for part in parts {
+                let part = carried(part)?;
+                place(&part.view::<T>()?, out, shape, axis, first)?;
+                first += part.shape()[axis];
+            }
+            Ok(())
+        })
+    })
 }
 
 impl Concat {
@@ -71,29 +108,18 @@ impl Concat {
 
     /// All parts in new memory.
     fn dense(call: &mut Invocation<'_>, shape: &[usize], axis: usize) -> Result<Tensor, OpError> {
-        let dtype = call.require(0)?.dtype();
-        let mut parts = smallvec::SmallVec::<[Tensor; 4]>::new();
+        let mut parts = SmallVec::<[&Tensor; 4]>::new();
         for index in 0..call.input_count() {
-            parts.push(carried(call.require(index)?)?);
+            parts.push(call.require(index)?);
         }
-        moved(call, dtype, shape, |out| {
-            by_width!(dtype, T => {
-                let out = out.as_mut_slice::<T>()?;
-                let mut first = 0;
-                for part in &parts {
-                    place(&part.view::<T>()?, out, shape, axis, first)?;
-                    first += part.shape()[axis];
-                }
-                Ok(())
-            })
-        })
+        dense(call, &parts, shape, axis)
     }
 }
 
 impl Kernel for Concat {
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         let axis = axis_of(self.axis, call.require(0)?.rank()).map_err(refuse)?;
-        let shape = joined(call, axis)?;
+        let shape = inputs_joined(call, axis)?;
         let Some(retained) = call.bound_input(0) else {
             // One part alone, or beside empty ones, is the result.
             let mut filled = (0..call.input_count())

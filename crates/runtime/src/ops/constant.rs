@@ -1,7 +1,7 @@
 //! Adapters of values that come from the model, from a shape, or from a few numbers.
 
 use super::elementwise::Chosen;
-use crate::kernel::{Build, Invocation, Kernel, KernelEntry, OpError};
+use crate::kernel::{Build, Invocation, Kernel, KernelEntry, Kinds, OpError};
 use refeed_graph::ops::constant::{ConstantValue, shape_bounds};
 use refeed_kernels::constant::{self, FillFn, RangeError, RangeFns};
 use refeed_values::{DType, Extent, Tensor, TensorError};
@@ -145,8 +145,19 @@ impl Kernel for Size {
 struct Identity;
 
 impl Kernel for Identity {
+    fn reads(&self) -> Kinds {
+        Kinds::Any
+    }
+
+    fn may_leave_empty(&self) -> bool {
+        true
+    }
+
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
-        call.set(0, call.require(0)?.clone());
+        // An empty optional value stays one.
+        if let Some(value) = call.value(0) {
+            call.set(0, value.clone());
+        }
         Ok(())
     }
 }

@@ -242,7 +242,7 @@ fn expand(_: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
 }
 
 /// A part of some axes of a tensor; `parts` holds axis, first position, count and step.
-pub(super) fn part_of(
+pub(crate) fn part_of(
     x: &Tensor,
     parts: impl IntoIterator<Item = (usize, usize, usize, isize)>,
 ) -> Result<Tensor, OpError> {
@@ -260,6 +260,17 @@ pub(super) fn part_of(
     }
     let empty = layout.shape().contains(&0);
     Ok(x.with_layout(layout, if empty { 0 } else { offset })?)
+}
+
+/// The view of one position of an axis, which goes.
+///
+/// # Errors
+/// When there is no such axis or position, or elements of a packed type would start within a byte.
+pub(crate) fn position_of(x: &Tensor, axis: usize, at: usize) -> Result<Tensor, OpError> {
+    let one = part_of(x, [(axis, at, 1, 1)])?;
+    let layout = one.layout().squeeze(axis);
+    let layout = layout.ok_or_else(|| OpError::Shape(format!("no axis {axis}")))?;
+    Ok(one.with_layout(layout, 0)?)
 }
 
 struct Slice {

@@ -1,5 +1,7 @@
 //! From a model to a plan: names become slots, functions are inlined, kernels are built, constants are folded.
 
+use super::control::holds_graphs;
+use super::walk::{LEAST_WORK, REPEATS};
 use crate::error::{NodePath, NodeProblem, SessionError};
 use crate::events::NodeLabel;
 use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
@@ -13,7 +15,7 @@ use refeed_graph::functions::FunctionTable;
 use refeed_graph::schema::Inference;
 use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
-use refeed_proto::{GraphProto, NodeProto, OperatorSetIdProto};
+use refeed_proto::{GraphProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use refeed_values::{RuntimeValue, Tensor};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -77,6 +79,13 @@ impl Opsets {
     }
 }
 
+/// Nodes of the graph and of all functions.
+fn written_nodes(model: &Model) -> usize {
+    let functions = model.proto().functions.iter();
+    let nodes = functions.map(|function| function.node.len());
+    nodes.fold(model.graph().node.len(), usize::saturating_add)
+}
+
 fn plain_domain(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
@@ -91,6 +100,13 @@ pub(super) struct Place {
     pub(super) depth: usize,
 }
 
+impl Place {
+    /// Version of a domain that the nodes import.
+    pub(super) fn version(&self, domain: &str) -> i64 {
+        self.opsets.version(domain)
+    }
+}
+
 pub(super) struct Builder<'m> {
     pub(super) model: &'m Model,
     functions: FunctionTable<'m>,
@@ -98,6 +114,10 @@ pub(super) struct Builder<'m> {
     pub(super) problems: Vec<(NodePath, NodeProblem)>,
     pub(super) counts: BTreeMap<(String, String), usize>,
     texts: HashMap<String, Arc<str>>,
+    /// Nodes of loop bodies that may still be compiled to find out types.
+    pub(super) work: usize,
+    /// How many bodies around the nodes being compiled are walked.
+    pub(super) walks: usize,
 }
 
 impl<'m> Builder<'m> {
@@ -109,6 +129,10 @@ impl<'m> Builder<'m> {
             problems: Vec::new(),
             counts: BTreeMap::new(),
             texts: HashMap::new(),
+            walks: 0,
+            work: written_nodes(model)
+                .saturating_mul(REPEATS)
+                .saturating_add(LEAST_WORK),
         }
     }
 
@@ -198,10 +222,12 @@ impl<'m> Builder<'m> {
         slots.collect()
     }
 
-    /// Compiles a branch of `If`.
-    pub(super) fn branch(
+    /// Compiles a nested graph. `inputs` are what is known of its inputs, those left out that have an initializer: such
+    /// inputs are defaults of old models.
+    pub(super) fn nested(
         &mut self,
         graph: &GraphProto,
+        inputs: &[Known],
         outer: &mut dyn Outer,
         place: &Place,
     ) -> Result<Compiled, SessionError> {
@@ -213,8 +239,17 @@ impl<'m> Builder<'m> {
             let tensor = self.model.initializer(initializer)?;
             scope.define(initializer.name(), Known::constant(tensor.into()));
         }
+        let fed = graph
+            .input
+            .iter()
+            .filter(|input| !scope.names.contains_key(input.name()));
+        let fed: Vec<&str> = fed.map(ValueInfoProto::name).collect();
+        let slots = fed.iter().zip(inputs);
+        let slots = slots.map(|(name, known)| scope.define(name, known.clone()));
+        let slots = slots.collect();
         self.nodes(&mut scope, &graph.node, place)?;
         let mut plan = Plan {
+            inputs: slots,
             outputs: self.outputs(&mut scope, graph)?,
             ..Plan::default()
         };
@@ -247,6 +282,9 @@ impl<'m> Builder<'m> {
         index: usize,
         place: &Place,
     ) -> Result<(), SessionError> {
+        if self.walks > 0 {
+            self.work = self.work.saturating_sub(1);
+        }
         let label = self.label(node, index, place);
         if let Some(function) = self
             .functions
@@ -266,8 +304,8 @@ impl<'m> Builder<'m> {
                 })?),
             });
         }
-        if label.domain.is_empty() && &*label.op_type == "If" {
-            return self.conditional(scope, node, inputs, label, place);
+        if holds_graphs(&label) {
+            return self.control(scope, node, inputs, label, place);
         }
         match self.kernel(scope, node, &inputs, &label, place) {
             Ok((kernel, types)) => {
