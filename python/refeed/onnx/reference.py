@@ -45,7 +45,7 @@ class ReferenceEvaluator:
         """Names of the graph outputs."""
         return list(self._outputs)
 
-    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
         """Run the graph once.
 
         Parameters
@@ -53,12 +53,13 @@ class ReferenceEvaluator:
         output_names : sequence of str or None
             The outputs wanted, in this order; None for all, in the graph's order.
         feeds : mapping of str to array
-            One array an input. Arrays that are not contiguous or not in native byte order are copied.
+            One array an input, a list for a sequence, a dictionary for a structured value. Arrays that are not
+            contiguous or not in native byte order are copied.
 
         Returns
         -------
         list of numpy.ndarray
-            Read-only views of the results; BFLOAT16 and FLOAT8 as `ml_dtypes`.
+            Read-only views of the results, BFLOAT16 and FLOAT8 as `ml_dtypes`; lists and dictionaries of such.
 
         Raises
         ------
@@ -77,11 +78,24 @@ class ReferenceEvaluator:
                 known = ", ".join(self._outputs)
                 raise refeed.ValueTypeError(f"unknown graph output `{name}`: expected one of {known}")
         results = self._session.run({name: _plain(value) for name, value in feeds.items()})
-        return [results[name].numpy() for name in wanted]
+        return [_arrays(results[name]) for name in wanted]
+
+
+def _arrays(value: Any) -> Any:
+    """Show the tensors of a result as arrays."""
+    if isinstance(value, list):
+        return [_arrays(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _arrays(field) for key, field in value.items()}
+    return value.numpy()
 
 
 def _plain(value: Any) -> Any:
     """Copy what refeed refuses only because of how it lies in memory."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _plain(field) for key, field in value.items()}
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":

@@ -306,17 +306,17 @@ impl Kernel for SplitToSequence {
         let whole = own(&given.clone().into(), call)?;
         let whole = whole.tensor().unwrap_or(given);
         let keep = self.keep || call.input(1).is_some();
-        let mut sequence = RuntimeSequence::default();
+        let mut parts = Vec::with_capacity(sizes.len());
         let mut first = 0;
         for size in sizes {
             let part = match keep {
                 true => part_of(whole, [(axis, first, size, 1)])?,
                 false => position_of(whole, axis, first)?,
             };
-            sequence.push(part.into())?;
+            parts.push(RuntimeValue::from(part));
             first += size;
         }
-        call.set(0, sequence);
+        call.set(0, RuntimeSequence::from_values(parts)?);
         Ok(())
     }
 }
