@@ -45,6 +45,10 @@ __all__ = [
     "default_opset",
     "known_schemes",
     "load",
+    "tensor_from_numpy",
+    "tensor_from_proto",
+    "tensor_to_numpy",
+    "tensor_to_proto",
 ]
 
 class _OnnxModel(Protocol):
@@ -789,3 +793,62 @@ class _GraphBuilder:
     def to_standard_model(self) -> ModelProto: ...
     def to_function(self, domain: str, name: str) -> FunctionProto: ...
     def load(self) -> Model: ...
+
+def tensor_from_proto(tensor: TensorProto | Any, /) -> Tensor:
+    """Return the tensor of a message. It owns its elements: later edits of the message do not reach it.
+
+    `raw_data` is shared when it is aligned for its type, because payloads of messages never change; elements in typed
+    fields are converted. The tensor has the message's name.
+
+    Parameters
+    ----------
+    tensor : TensorProto
+        Of `refeed.onnx` or of the official package (then it is serialised once).
+
+    Raises
+    ------
+    ModelError
+        When the message is broken, holds strings, or has its elements in another file.
+    """
+
+def tensor_to_proto(tensor: Tensor, /) -> TensorProto:
+    """Return the message of a tensor: its elements are `raw_data`, which shares the tensor's memory.
+
+    The elements of a tensor that has gaps between them are copied.
+    """
+
+def tensor_to_numpy(tensor: Tensor, /, steal: bool = False) -> np.ndarray[Any, Any]:
+    """Return the bytes of a tensor as a read-only uint8 array of one axis, which shares the tensor's memory.
+
+    Bytes of a tensor that has gaps between its elements are copied. `Tensor.numpy` returns the elements.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Any tensor.
+    steal : bool
+        Whether the tensor lets its memory go and is left with the shape ``(0,)``.
+    """
+
+def tensor_from_numpy(name: str, data_type: int, shape: Sequence[int], raw: _TensorLike, copy: bool = True) -> Tensor:
+    """Return a tensor of these bytes.
+
+    Parameters
+    ----------
+    name : str
+        The tensor's name.
+    data_type : int
+        Number of the element type, as in `TensorProto.DataType`.
+    shape : sequence of int
+        The extents.
+    raw : array of uint8
+        One axis, contiguous, exactly as many bytes as the elements take; types narrower than a byte are packed from the
+        low bits on.
+    copy : bool
+        Whether the bytes are copied. When not, their memory must be aligned for the element type.
+
+    Raises
+    ------
+    ValueTypeError
+        When the number is no type of tensors, or the bytes are of another size, type, shape or alignment.
+    """

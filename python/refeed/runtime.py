@@ -1,6 +1,8 @@
 """What a call of a model does: tensors, sessions, states, contexts, events."""
 
 import enum
+from collections.abc import Iterable
+from typing import Any
 
 from refeed._native import (
     BindingReport,
@@ -14,7 +16,12 @@ from refeed._native import (
     RuntimeSessionOptions,
     Tensor,
     default_opset,
+    tensor_from_numpy,
+    tensor_from_proto,
+    tensor_to_numpy,
+    tensor_to_proto,
 )
+from refeed.errors import ValueTypeError
 
 __all__ = [
     "BindingReport",
@@ -29,6 +36,11 @@ __all__ = [
     "RuntimeSessionOptions",
     "Tensor",
     "default_opset",
+    "run_model",
+    "tensor_from_numpy",
+    "tensor_from_proto",
+    "tensor_to_numpy",
+    "tensor_to_proto",
 ]
 
 
@@ -40,3 +52,41 @@ class RuntimeEventAction(enum.IntEnum):
     kRemove = 2  # noqa: N815
     kRunNode = 3  # noqa: N815
     kPersistentStorage = 4  # noqa: N815
+
+
+def run_model(model: Any, inputs: Iterable[Tensor], verbose: int = 0) -> list[Tensor]:
+    """Run a model once, without any state.
+
+    Parameters
+    ----------
+    model : model-like
+        As for `refeed.load`. It is compiled for this one run; a `RuntimeSession` keeps what was compiled.
+    inputs : iterable of Tensor
+        One tensor an input, found by its name.
+    verbose : int
+        Only 0.
+
+    Returns
+    -------
+    list of Tensor
+        The graph outputs, in the graph's order.
+
+    Raises
+    ------
+    ValueTypeError
+        When two tensors have one name, a name is no graph input, or an input is missing or contradicts its declaration.
+    ModelError
+        When the model cannot be compiled.
+    KernelError
+        When a node fails.
+    """
+    if verbose != 0:
+        raise ValueTypeError(f"verbose: expected 0, got {verbose}")
+    feeds: dict[str, Tensor] = {}
+    for tensor in inputs:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"inputs: expected Tensors, got {type(tensor).__name__}")
+        if tensor.name in feeds:
+            raise ValueTypeError(f"inputs: two tensors are named `{tensor.name}`")
+        feeds[tensor.name] = tensor
+    return list(RuntimeSession(model).run(feeds).values())

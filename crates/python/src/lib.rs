@@ -29,6 +29,10 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::context::{PyKernelContext, PyOpsetId, PyRuntimeContext, default_opset};
     #[pymodule_export]
+    use crate::runtime::conversion::{
+        tensor_from_numpy, tensor_from_proto, tensor_to_numpy, tensor_to_proto,
+    };
+    #[pymodule_export]
     use crate::runtime::events::PyRuntimeEvent;
     #[pymodule_export]
     use crate::runtime::explain::{PyBindingReport, PyExplanation};

@@ -1,6 +1,7 @@
 //! `refeed.runtime`: tensors, contexts, options, sessions, states, events.
 
 pub(crate) mod context;
+pub(crate) mod conversion;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod feeds;

@@ -7,7 +7,7 @@ use crate::run;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
-use refeed_values::{Allocator, DType, Extent, Tensor};
+use refeed_values::{Allocator, DType, Extent, Tensor, TensorMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,6 +32,19 @@ impl PyTensor {
 
     pub(crate) fn tensor(&self) -> &Tensor {
         &self.tensor
+    }
+
+    /// The tensor's name as text.
+    pub(crate) fn name_text(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.name.bind(py).to_str()?.to_string())
+    }
+
+    /// Lets the memory go: what is left has no elements.
+    pub(crate) fn let_go(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.tensor = TensorMut::new(&Allocator::default(), self.tensor.dtype(), &[0])
+            .map_err(|error| error.into_py(py))?
+            .freeze();
+        Ok(())
     }
 
     fn refuse(&self, py: Python<'_>, refused: Refused) -> PyErr {
