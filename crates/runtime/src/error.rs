@@ -147,17 +147,17 @@ pub enum SessionError {
     /// A declared output that nothing defines.
     #[error("graph output `{0}` is produced by nothing")]
     NoProducer(String),
-    /// A graph input of a kind that refeed cannot be fed.
+    /// A graph input or output, or a part of one, of a kind that no value is of.
     #[error(
-        "{role} `{name}`: {kind} values are not supported, expected a tensor, a struct or a sequence"
+        "graph {role} `{name}`: {kind} values are not supported, expected a tensor, a struct or a sequence"
     )]
     Kind {
-        /// "graph input" or "graph output".
+        /// "input" or "output".
         role: &'static str,
-        /// The value.
+        /// The value, or the part of it.
         name: String,
         /// Its kind.
-        kind: String,
+        kind: &'static str,
     },
     /// The model imports a version of ai.onnx whose operators may mean what refeed does not know.
     #[error("opset {got} of ai.onnx is newer than the newest that refeed reads, {newest}")]

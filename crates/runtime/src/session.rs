@@ -1,7 +1,7 @@
 //! Sessions: a compiled model, and runs that remember nothing.
 
 use crate::append::Appends;
-use crate::conform::{Rule, Symbols, Table};
+use crate::conform::{Refused, Rule, Symbols, Table};
 use crate::context::RuntimeContext;
 use crate::error::{SessionError, StateError};
 use crate::events::Meter;
@@ -40,27 +40,26 @@ impl Core {
             .check_binding_uses(Some(uses))
             .map_err(refeed_graph::ModelError::from)?;
         let compute = compute()?;
-        for (role, values) in [
-            ("graph input", model.inputs()),
-            ("graph output", model.outputs()),
-        ] {
-            values.iter().try_for_each(|info| check_kind(role, info))?;
-        }
-        let plan = compile(&model, compute)?;
         let (mut symbols, mut retained_symbols) = (Symbols::default(), Symbols::default());
-        let inputs = model.inputs().iter();
-        let inputs = inputs
-            .map(|info| symbols.rule("input", info.name.clone(), &info.ty))
-            .collect();
-        let outputs = model.outputs().iter();
-        let outputs = outputs
-            .map(|info| symbols.rule("output", info.name.clone(), &info.ty))
-            .collect();
+        let prepared = |symbols: &mut Symbols, role, info: &ValueInfo| {
+            let rule = symbols.rule(&model, role, info.name.clone(), &info.ty);
+            rule.map_err(|refused| match refused {
+                Refused::Kind { name, kind } => SessionError::Kind { role, name, kind },
+                Refused::Model(error) => error.into(),
+            })
+        };
+        let mut rules = |role, values: &[ValueInfo]| {
+            let rules = values.iter().map(|info| prepared(&mut symbols, role, info));
+            rules.collect::<Result<Vec<Rule>, SessionError>>()
+        };
+        let inputs = rules("input", model.inputs())?;
+        let outputs = rules("output", model.outputs())?;
         let retained = model.bindings().iter().map(|binding| {
             let info = &model.inputs()[binding.input_index];
-            retained_symbols.rule("retained input", info.name.clone(), &info.ty)
+            prepared(&mut retained_symbols, "retained input", info)
         });
-        let retained = retained.collect();
+        let retained = retained.collect::<Result<Vec<Rule>, SessionError>>()?;
+        let plan = compile(&model, compute)?;
         let names = model
             .outputs()
             .iter()
@@ -106,19 +105,6 @@ impl Core {
     }
 }
 
-fn check_kind(role: &'static str, info: &ValueInfo) -> Result<(), SessionError> {
-    match info.ty {
-        ValueType::Tensor(_) | ValueType::Struct(_) | ValueType::Sequence(_) | ValueType::Unset => {
-            Ok(())
-        }
-        _ => Err(SessionError::Kind {
-            role,
-            name: info.name.to_string(),
-            kind: info.ty.kind().to_string(),
-        }),
-    }
-}
-
 /// The instruction set that the environment asks for, or the best one, and the threads that all sessions share.
 pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
     Ok(Compute::new(Isa::from_env()?, ThreadPool::global()))
@@ -131,6 +117,8 @@ pub(crate) struct Workspace {
     /// One flag an input: whether this call fills it.
     filled: Vec<bool>,
     pub(crate) table: Table,
+    /// What the symbols of bound inputs stand for in the values that are to be retained.
+    pub(crate) retained: Table,
     pub(crate) warnings: Vec<String>,
     pub(crate) materialised: Vec<(Arc<str>, usize)>,
 }
@@ -143,6 +131,7 @@ impl Workspace {
             pool: Pool::new(core.allocator.clone()),
             filled: vec![false; core.plan.inputs.len()],
             table: core.symbols.table(),
+            retained: core.retained_symbols.table(),
             warnings,
             materialised: Vec::new(),
         }

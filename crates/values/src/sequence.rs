@@ -236,10 +236,10 @@ impl RuntimeSequence {
     ///
     /// # Errors
     /// What `leaf` or `join` fails with; the memo keeps what was found before.
-    pub fn fold<T: Clone, E>(
-        &self,
+    pub fn fold<'s, T: Clone, E>(
+        &'s self,
         memo: &mut SequenceMemo<T>,
-        leaf: &mut impl FnMut(usize, &RuntimeValue) -> Result<T, E>,
+        leaf: &mut impl FnMut(usize, &'s RuntimeValue) -> Result<T, E>,
         join: &mut impl FnMut(&T, &T) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         memo.bound(self.len());

@@ -73,7 +73,7 @@ impl Inner {
                 note_clash(core.uses, clash, &mut workspace.warnings)?;
             }
         }
-        let mut table = core.retained_symbols.table();
+        workspace.retained.clear();
         let mut publishes: SmallVec<[bool; 8]> = SmallVec::new();
         for ((binding, held), rule) in bindings.iter().zip(&self.retained).zip(&core.retained) {
             let value = &outputs[binding.output_index];
@@ -83,7 +83,7 @@ impl Inner {
                 Publish::IfPresent => is_present(value),
             };
             publishes.push(publish);
-            if publish && let Some(clash) = rule.check(value, &mut table)? {
+            if publish && let Some(clash) = rule.check(value, &mut workspace.retained)? {
                 note_clash(core.uses, clash, &mut workspace.warnings)?;
             }
         }

@@ -76,11 +76,11 @@ impl<T> SequenceMemo<T> {
 }
 
 impl<T: Clone> SequenceMemo<T> {
-    pub(super) fn fold<E>(
+    pub(super) fn fold<'s, E>(
         &mut self,
-        node: &Node,
+        node: &'s Node,
         start: usize,
-        leaf: &mut impl FnMut(usize, &RuntimeValue) -> Result<T, E>,
+        leaf: &mut impl FnMut(usize, &'s RuntimeValue) -> Result<T, E>,
         join: &mut impl FnMut(&T, &T) -> Result<T, E>,
     ) -> Result<T, E> {
         if let Some(result) = self.get(node) {
