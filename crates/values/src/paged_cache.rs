@@ -165,7 +165,10 @@ impl PageRun {
     }
 
     /// The page of a value.
-    fn of(value: &RuntimeValue) -> Result<PageRun, PageFault> {
+    ///
+    /// # Errors
+    /// When it is no page, or one that breaks a rule.
+    pub fn of(value: &RuntimeValue) -> Result<PageRun, PageFault> {
         let page = page(value)?;
         let key = payload_extents("key", page.key)?;
         let value = payload_extents("value", page.value)?;
