@@ -11,7 +11,10 @@
 //! Invariant: a message whose frozen form is at hand has nothing changed below it; a message that changed has all
 //! messages above it marked as changed.
 
-use std::ops::Range;
+mod change;
+mod freeze;
+mod slots;
+
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 
@@ -22,6 +25,7 @@ use super::descriptor::{FieldDescriptor, MessageDescriptor};
 use super::frozen::{FrozenMessage, NESTING_LIMIT, NestingError};
 use super::list::{Child, List, Removed};
 use super::value::Value;
+use slots::{Slot, Slots};
 
 /// Marks what the [`TreeLock`] guards.
 pub struct Tree;
@@ -38,13 +42,14 @@ pub struct EditableMessage {
     state: TCell<Tree, State>,
 }
 
+#[derive(Default)]
 struct State {
     /// The message as it is, unless something changed since.
     frozen: Option<Arc<FrozenMessage>>,
-    /// The fields, once one of them was edited or got an identity.
-    edit: Option<Box<[Slot]>>,
-    /// Fields that the schema does not know.
-    unknown: Option<Arc<[Bytes]>>,
+    /// The fields, once one of them was edited or got an identity. A message with neither form is empty.
+    edit: Option<Slots>,
+    /// Fields that the schema does not know. Few messages have some.
+    unknown: Option<Box<Arc<[Bytes]>>>,
     parent: Option<Parent>,
 }
 
@@ -56,19 +61,10 @@ struct Parent {
     present: bool,
 }
 
-enum Slot {
-    /// As in the frozen form that the edit began with: a scalar, or a list that nobody edited.
-    Value(Value),
-    Message(Child),
-    /// Absent, with an identity.
-    Stub(Arc<EditableMessage>),
-    List(List),
-}
-
 impl EditableMessage {
     /// An empty message.
     pub fn new(descriptor: &'static MessageDescriptor) -> Arc<EditableMessage> {
-        EditableMessage::from_frozen(Arc::new(FrozenMessage::empty(descriptor)))
+        EditableMessage::of_state(descriptor, State::default(), 1)
     }
 
     /// A message that starts as a frozen one.
@@ -81,16 +77,39 @@ impl EditableMessage {
         parent: Option<Parent>,
         depth: usize,
     ) -> Arc<EditableMessage> {
+        let descriptor = frozen.descriptor();
+        let state = State {
+            unknown: frozen.unknown().cloned().map(Box::new),
+            frozen: Some(frozen),
+            edit: None,
+            parent,
+        };
+        EditableMessage::of_state(descriptor, state, depth)
+    }
+
+    /// An empty message inside another one.
+    fn empty_below(
+        descriptor: &'static MessageDescriptor,
+        parent: Parent,
+        depth: usize,
+    ) -> Arc<EditableMessage> {
+        let state = State {
+            parent: Some(parent),
+            ..State::default()
+        };
+        EditableMessage::of_state(descriptor, state, depth)
+    }
+
+    fn of_state(
+        descriptor: &'static MessageDescriptor,
+        state: State,
+        depth: usize,
+    ) -> Arc<EditableMessage> {
         Arc::new(EditableMessage {
-            descriptor: frozen.descriptor(),
+            descriptor,
             depth,
             handle: AtomicUsize::new(0),
-            state: TCell::new(State {
-                unknown: frozen.unknown().cloned(),
-                frozen: Some(frozen),
-                edit: None,
-                parent,
-            }),
+            state: TCell::new(state),
         })
     }
 
@@ -108,10 +127,9 @@ impl EditableMessage {
 
     /// Whether a field is there: a singular one that is set, or a list with items.
     pub fn has(&self, lock: &TreeLock, slot: u16) -> bool {
-        match self.state.ro(lock).look(slot) {
+        match self.look(lock, slot) {
             Look::Value(value) => !value.is_absent(),
-            Look::Slot(Slot::Value(value)) => !value.is_absent(),
-            Look::Slot(Slot::Message(_)) => true,
+            Look::Slot(Slot::Value(_) | Slot::Message(_)) => true,
             Look::Slot(Slot::Stub(_)) => false,
             Look::Slot(Slot::List(list)) => list.len() > 0,
         }
@@ -119,7 +137,7 @@ impl EditableMessage {
 
     /// The value of a singular field that is not a message; `Absent` when it is not set.
     pub fn get(&self, lock: &TreeLock, slot: u16) -> Value {
-        match self.state.ro(lock).look(slot) {
+        match self.look(lock, slot) {
             Look::Value(value) | Look::Slot(Slot::Value(value)) => value.clone(),
             Look::Slot(_) => Value::Absent,
         }
@@ -133,7 +151,7 @@ impl EditableMessage {
 
     /// Number of items of a list.
     pub fn len(&self, lock: &TreeLock, slot: u16) -> usize {
-        match self.state.ro(lock).look(slot) {
+        match self.look(lock, slot) {
             Look::Value(value) | Look::Slot(Slot::Value(value)) => value.len(),
             Look::Slot(Slot::List(list)) => list.len(),
             Look::Slot(_) => 0,
@@ -142,7 +160,7 @@ impl EditableMessage {
 
     /// An item of a list that is not of messages; `Absent` beyond its end.
     pub fn item(&self, lock: &TreeLock, slot: u16, index: usize) -> Value {
-        match self.state.ro(lock).look(slot) {
+        match self.look(lock, slot) {
             Look::Value(value) | Look::Slot(Slot::Value(value)) => value.item(index),
             Look::Slot(Slot::List(list)) => list.item(index),
             Look::Slot(_) => Value::Absent,
@@ -151,7 +169,7 @@ impl EditableMessage {
 
     /// The items of a list of numbers in native byte order, with their NumPy type (`i8`); `None` for other lists.
     pub fn numbers(&self, lock: &TreeLock, slot: u16) -> Option<(Vec<u8>, &'static str)> {
-        match self.state.ro(lock).look(slot) {
+        match self.look(lock, slot) {
             Look::Slot(Slot::List(list)) => list.numbers(),
             Look::Value(value) | Look::Slot(Slot::Value(value)) => {
                 List::thaw(self.field(slot).kind, value).numbers()
@@ -162,7 +180,7 @@ impl EditableMessage {
 
     /// Fields that the schema does not know.
     pub fn unknown(&self, lock: &TreeLock) -> Option<Arc<[Bytes]>> {
-        self.state.ro(lock).unknown.clone()
+        self.state.ro(lock).unknown.as_deref().cloned()
     }
 
     // ----------------------------------------------------------------------------------------------- children
@@ -184,23 +202,24 @@ impl EditableMessage {
             slot,
             present,
         };
-        let held = &mut self.state.rw(lock).edit(self.descriptor)[usize::from(slot)];
-        let child = match held {
-            Slot::Message(Child::Editable(child)) | Slot::Stub(child) => return Ok(child.clone()),
-            Slot::Message(Child::Frozen(frozen)) => {
+        let slots = self.state.rw(lock).edit();
+        let child = match slots.get(field) {
+            Some(Slot::Message(Child::Editable(child)) | Slot::Stub(child)) => {
+                return Ok(child.clone());
+            }
+            Some(Slot::Message(Child::Frozen(frozen))) => {
                 EditableMessage::below(frozen.clone(), Some(parent(true)), depth)
             }
-            Slot::Value(_) | Slot::List(_) => {
+            Some(Slot::Value(_) | Slot::List(_)) | None => {
                 let Some(descriptor) = field.kind.message() else {
                     unreachable!("{field:?} holds no message");
                 };
-                let empty = Arc::new(FrozenMessage::empty(descriptor));
-                let stub = EditableMessage::below(empty, Some(parent(false)), depth);
-                *held = Slot::Stub(stub.clone());
+                let stub = EditableMessage::empty_below(descriptor, parent(false), depth);
+                slots.put(field, Slot::Stub(stub.clone()));
                 return Ok(stub);
             }
         };
-        *held = Slot::Message(Child::Editable(child.clone()));
+        slots.put(field, Slot::Message(Child::Editable(child.clone())));
         Ok(child)
     }
 
@@ -233,294 +252,6 @@ impl EditableMessage {
         Ok(Some(child))
     }
 
-    // ------------------------------------------------------------------------------------------------ editing
-
-    /// Sets a singular field to a value of its kind; `Absent` clears it. Another member of its oneof is cleared.
-    ///
-    /// # Errors
-    /// When a message would be nested too deep; nothing has changed then.
-    pub fn set(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        slot: u16,
-        value: Value,
-    ) -> Result<(), NestingError> {
-        if value.is_absent() {
-            self.clear_field(lock, slot);
-            return Ok(());
-        }
-        let new = match value {
-            Value::Message(message) => {
-                self.check_height(&message)?;
-                Slot::Message(Child::Frozen(message))
-            }
-            value => Slot::Value(value),
-        };
-        self.mark_changed(lock);
-        self.clear_oneof_of(lock, slot);
-        self.put(lock, slot, new);
-        Ok(())
-    }
-
-    /// Makes this message present in its parent, empty or not.
-    pub fn set_present(self: &Arc<Self>, lock: &mut TreeLock) {
-        let parent = &self.state.ro(lock).parent;
-        if parent.as_ref().is_some_and(|parent| !parent.present) {
-            self.mark_changed(lock);
-        }
-    }
-
-    /// Clears a field. A message or items that somebody holds live on by themselves.
-    pub fn clear_field(self: &Arc<Self>, lock: &mut TreeLock, slot: u16) {
-        self.mark_changed(lock);
-        self.put(lock, slot, Slot::Value(Value::Absent));
-    }
-
-    /// Clears every field and forgets unknown ones.
-    pub fn clear(self: &Arc<Self>, lock: &mut TreeLock) {
-        self.put_frozen(lock, Arc::new(FrozenMessage::empty(self.descriptor)));
-    }
-
-    /// Becomes a frozen message of the same descriptor.
-    ///
-    /// # Errors
-    /// When messages would be nested too deep; nothing has changed then.
-    pub fn replace(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        with: Arc<FrozenMessage>,
-    ) -> Result<(), NestingError> {
-        debug_assert_eq!(self.descriptor, with.descriptor());
-        let depth = self.depth + with.height() - 1;
-        if depth > NESTING_LIMIT {
-            return Err(NestingError {
-                message: self.descriptor.full_name,
-                depth,
-            });
-        }
-        self.put_frozen(lock, with);
-        Ok(())
-    }
-
-    /// Becomes a frozen message of the same descriptor as [`replace`](EditableMessage::replace) does, but absent messages
-    /// that somebody holds stay parts of this one: they become the messages in their places, or stay absent.
-    ///
-    /// # Errors
-    /// When messages would be nested too deep; nothing has changed then.
-    pub fn copy(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        from: Arc<FrozenMessage>,
-    ) -> Result<(), NestingError> {
-        let slots = self
-            .state
-            .ro(lock)
-            .edit
-            .iter()
-            .flat_map(|slots| slots.iter());
-        let held: Vec<(u16, Arc<EditableMessage>)> = (0..)
-            .zip(slots)
-            .filter_map(|(slot, held)| match held {
-                Slot::Stub(stub) if Arc::strong_count(stub) > 1 => Some((slot, stub.clone())),
-                _ => None,
-            })
-            .collect();
-        self.replace(lock, from)?;
-        for (slot, stub) in held {
-            let message = match self.state.ro(lock).look(slot) {
-                Look::Value(Value::Message(message))
-                | Look::Slot(Slot::Message(Child::Frozen(message))) => Some(message.clone()),
-                _ => None,
-            };
-            let state = stub.state.rw(lock);
-            state.parent = Some(Parent {
-                message: Arc::downgrade(self),
-                slot,
-                present: message.is_some(),
-            });
-            let new = match message {
-                None => Slot::Stub(stub),
-                Some(message) => {
-                    let old = state.edit.take();
-                    state.unknown = message.unknown().cloned();
-                    state.frozen = Some(message);
-                    let old = old.into_iter().flat_map(|slots| slots.into_vec());
-                    detach(lock, old.flat_map(Slot::into_editable).collect());
-                    Slot::Message(Child::Editable(stub))
-                }
-            };
-            self.state.rw(lock).edit(self.descriptor)[usize::from(slot)] = new;
-        }
-        Ok(())
-    }
-
-    /// Merges a message of the same descriptor: its scalars replace, its lists are appended, its messages merge.
-    ///
-    /// # Errors
-    /// When messages would be nested too deep; this message may have changed in part.
-    pub fn merge(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        from: &FrozenMessage,
-    ) -> Result<(), NestingError> {
-        debug_assert_eq!(self.descriptor, from.descriptor());
-        self.mark_changed(lock);
-        for field in self.descriptor.fields {
-            let slot = field.slot;
-            match from.value(slot) {
-                Value::Absent => {}
-                list if field.repeated => {
-                    let values = (0..list.len()).map(|index| list.item(index)).collect();
-                    let end = self.len(lock, slot);
-                    self.splice(lock, slot, end..end, values)?;
-                }
-                Value::Message(message) if self.has(lock, slot) => {
-                    self.child(lock, slot)?.merge(lock, message)?;
-                }
-                // A stub that somebody holds becomes the message.
-                Value::Message(message) => {
-                    self.child(lock, slot)?.replace(lock, message.clone())?;
-                }
-                value => self.set(lock, slot, value.clone())?,
-            }
-        }
-        if let Some(more) = from.unknown() {
-            let held = &mut self.state.rw(lock).unknown;
-            let all = held.iter().flat_map(|held| held.iter()).chain(more.iter());
-            *held = Some(all.cloned().collect());
-        }
-        Ok(())
-    }
-
-    /// Appends a value of the field's kind to a list.
-    ///
-    /// # Errors
-    /// When a message would be nested too deep; nothing has changed then.
-    pub fn append(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        slot: u16,
-        value: Value,
-    ) -> Result<(), NestingError> {
-        if let Value::Message(message) = &value {
-            self.check_height(message)?;
-        }
-        self.mark_changed(lock);
-        self.list(lock, slot).push_value(value);
-        Ok(())
-    }
-
-    /// Appends an empty message to a list and gives it.
-    ///
-    /// # Errors
-    /// When it would be nested too deep.
-    pub fn add(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        slot: u16,
-    ) -> Result<Arc<EditableMessage>, NestingError> {
-        let field = self.field(slot);
-        let depth = self.depth_below(field)?;
-        let Some(descriptor) = field.kind.message() else {
-            unreachable!("{field:?} holds no messages");
-        };
-        let parent = Parent {
-            message: Arc::downgrade(self),
-            slot,
-            present: true,
-        };
-        let empty = Arc::new(FrozenMessage::empty(descriptor));
-        let child = EditableMessage::below(empty, Some(parent), depth);
-        self.mark_changed(lock);
-        self.list(lock, slot).push(Child::Editable(child.clone()));
-        Ok(child)
-    }
-
-    /// Puts values of the field's kind where `range` of a list was. The range lies within the list.
-    ///
-    /// # Errors
-    /// When a message would be nested too deep; nothing has changed then.
-    pub fn splice(
-        self: &Arc<Self>,
-        lock: &mut TreeLock,
-        slot: u16,
-        range: Range<usize>,
-        values: Vec<Value>,
-    ) -> Result<(), NestingError> {
-        for value in &values {
-            if let Value::Message(message) = value {
-                self.check_height(message)?;
-            }
-        }
-        self.mark_changed(lock);
-        let removed = self.list(lock, slot).splice(range, values);
-        detach(lock, removed);
-        Ok(())
-    }
-
-    /// Keeps the items of a list at the given indices, in that order. Each is below the length and occurs at most once.
-    pub fn select(self: &Arc<Self>, lock: &mut TreeLock, slot: u16, order: &[usize]) {
-        self.mark_changed(lock);
-        let removed = self.list(lock, slot).select(order);
-        detach(lock, removed);
-    }
-
-    /// Forgets the fields that the schema does not know, here only.
-    pub fn clear_unknown(self: &Arc<Self>, lock: &mut TreeLock) {
-        self.mark_changed(lock);
-        self.state.rw(lock).unknown = None;
-    }
-
-    // ----------------------------------------------------------------------------------------------- freezing
-
-    /// The message as it is now, immutable. What did not change since the last call is shared with what it gave.
-    ///
-    /// # Errors
-    /// When messages are nested too deep.
-    pub fn freeze(&self, lock: &mut TreeLock) -> Result<Arc<FrozenMessage>, NestingError> {
-        let state = self.state.rw(lock);
-        if let Some(frozen) = &state.frozen {
-            return Ok(frozen.clone());
-        }
-        // The children first: their forms are then at hand when this one's values are collected.
-        let children: Vec<Arc<EditableMessage>> =
-            state
-                .edit(self.descriptor)
-                .iter()
-                .fold(Vec::new(), |mut children, slot| {
-                    match slot {
-                        Slot::Message(Child::Editable(child)) => children.push(child.clone()),
-                        Slot::List(list) => children.extend(list.editable().cloned()),
-                        _ => {}
-                    }
-                    children
-                });
-        for child in &children {
-            child.freeze(lock)?;
-        }
-        let held = self.state.ro(lock);
-        let frozen_child = |child: &Child| match child {
-            Child::Frozen(frozen) => frozen.clone(),
-            Child::Editable(child) => match &child.state.ro(lock).frozen {
-                Some(frozen) => frozen.clone(),
-                None => unreachable!("a child was frozen just now under the same lock"),
-            },
-        };
-        let values = held.edit.iter().flat_map(|slots| slots.iter());
-        let values: Box<[Value]> = values
-            .map(|slot| match slot {
-                Slot::Value(value) => value.clone(),
-                Slot::Message(child) => Value::Message(frozen_child(child)),
-                Slot::Stub(_) => Value::Absent,
-                Slot::List(list) => list.freeze(frozen_child),
-            })
-            .collect();
-        let frozen = FrozenMessage::new(self.descriptor, values, held.unknown.clone())?;
-        let frozen = Arc::new(frozen);
-        self.state.rw(lock).frozen = Some(frozen.clone());
-        Ok(frozen)
-    }
-
     // ---------------------------------------------------------------------------------------------- machinery
 
     fn field(&self, slot: u16) -> &'static FieldDescriptor {
@@ -549,12 +280,28 @@ impl EditableMessage {
         Ok(())
     }
 
+    fn look<'a>(&'a self, lock: &'a TreeLock, slot: u16) -> Look<'a> {
+        let state = self.state.ro(lock);
+        match (&state.edit, &state.frozen) {
+            (Some(slots), _) => match slots.get(self.field(slot)) {
+                Some(held) => Look::Slot(held),
+                None => Look::Value(&Value::Absent),
+            },
+            (None, Some(frozen)) => Look::Value(frozen.value(slot)),
+            (None, None) => Look::Value(&Value::Absent),
+        }
+    }
+
     /// Drops the frozen form here and above, and makes stubs on the way present.
     fn mark_changed(self: &Arc<Self>, lock: &mut TreeLock) {
+        let state = self.state.rw(lock);
+        if state.frozen.is_none() && state.parent.as_ref().is_none_or(|above| above.present) {
+            return;
+        }
         let mut message = self.clone();
         loop {
             let state = message.state.rw(lock);
-            state.edit(message.descriptor);
+            state.edit();
             let changed_before = state.frozen.take().is_none();
             let Some(parent) = &mut state.parent else {
                 return;
@@ -568,10 +315,9 @@ impl EditableMessage {
                 return;
             };
             if !was_present {
-                above.state.rw(lock).edit(above.descriptor);
                 above.clear_oneof_of(lock, slot);
-                let slots = above.state.rw(lock).edit(above.descriptor);
-                slots[usize::from(slot)] = Slot::Message(Child::Editable(message));
+                let slots = above.state.rw(lock).edit();
+                slots.put(above.field(slot), Slot::Message(Child::Editable(message)));
             }
             message = above;
         }
@@ -584,32 +330,39 @@ impl EditableMessage {
         };
         for &member in self.descriptor.oneofs[usize::from(oneof)].fields {
             if member != slot && self.has(lock, member) {
-                self.put(lock, member, Slot::Value(Value::Absent));
+                self.empty(lock, member);
             }
         }
     }
 
     /// Puts something into a slot; what was there lives on by itself.
     fn put(&self, lock: &mut TreeLock, slot: u16, new: Slot) {
-        let slots = self.state.rw(lock).edit(self.descriptor);
-        let old = std::mem::replace(&mut slots[usize::from(slot)], new);
-        detach(lock, old.into_editable());
+        let slots = self.state.rw(lock).edit();
+        if let Some(old) = slots.put(self.field(slot), new) {
+            detach(lock, old.into_editable());
+        }
+    }
+
+    /// Empties a slot; what was there lives on by itself.
+    fn empty(&self, lock: &mut TreeLock, slot: u16) {
+        let slots = self.state.rw(lock).edit();
+        if let Some(old) = slots.take(self.field(slot)) {
+            detach(lock, old.into_editable());
+        }
     }
 
     fn put_frozen(self: &Arc<Self>, lock: &mut TreeLock, with: Arc<FrozenMessage>) {
         self.mark_changed(lock);
         let state = self.state.rw(lock);
-        let old = state.edit.take();
-        state.unknown = with.unknown().cloned();
-        state.frozen = Some(with);
-        let slots = old.into_iter().flat_map(|slots| slots.into_vec());
-        detach(lock, slots.flat_map(Slot::into_editable).collect());
+        let old = state.become_frozen(with);
+        detach(lock, old);
     }
 
     /// The list of a slot, ready to be edited.
     fn list<'a>(&'a self, lock: &'a mut TreeLock, slot: u16) -> &'a mut List {
         let field = self.field(slot);
-        let held = &mut self.state.rw(lock).edit(self.descriptor)[usize::from(slot)];
+        let new = || Slot::List(List::new(field.kind));
+        let held = self.state.rw(lock).edit().get_or_insert(field, new);
         if let Slot::Value(value) = held {
             *held = Slot::List(List::thaw(field.kind, value));
         }
@@ -627,41 +380,19 @@ enum Look<'a> {
 }
 
 impl State {
-    fn look(&self, slot: u16) -> Look<'_> {
-        match (&self.edit, &self.frozen) {
-            (Some(slots), _) => Look::Slot(&slots[usize::from(slot)]),
-            (None, Some(frozen)) => Look::Value(frozen.value(slot)),
-            (None, None) => unreachable!("a message is frozen or has its fields"),
-        }
-    }
-
     /// The fields, taken from the frozen form when they are not there yet.
-    fn edit(&mut self, descriptor: &'static MessageDescriptor) -> &mut [Slot] {
-        let frozen = &self.frozen;
-        self.edit.get_or_insert_with(|| {
-            let Some(frozen) = frozen else {
-                unreachable!("a message is frozen or has its fields: {descriptor:?}");
-            };
-            let slot = |value: &Value| match value {
-                Value::Message(message) => Slot::Message(Child::Frozen(message.clone())),
-                value => Slot::Value(value.clone()),
-            };
-            frozen.values().map(slot).collect()
-        })
+    fn edit(&mut self) -> &mut Slots {
+        let frozen = self.frozen.as_deref();
+        self.edit
+            .get_or_insert_with(|| frozen.map_or_else(Slots::default, Slots::thaw))
     }
-}
 
-impl Slot {
-    fn into_editable(self) -> Removed {
-        match self {
-            Slot::Message(Child::Editable(message)) | Slot::Stub(message) => vec![message],
-            Slot::List(mut list) => {
-                let removed = list.select(&[]);
-                drop(list);
-                removed
-            }
-            _ => Removed::new(),
-        }
+    /// Takes the content of a frozen message. Gives the messages with an identity that were here.
+    fn become_frozen(&mut self, with: Arc<FrozenMessage>) -> Removed {
+        let old = self.edit.take();
+        self.unknown = with.unknown().cloned().map(Box::new);
+        self.frozen = Some(with);
+        old.map_or_else(Removed::new, Slots::into_editable)
     }
 }
 

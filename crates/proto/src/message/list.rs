@@ -140,15 +140,17 @@ impl List {
     /// Adds one value of the list's kind.
     pub(super) fn push_value(&mut self, value: Value) {
         match (self, value) {
-            (List::Ints(items), Value::Int(n)) => items.push(n),
+            (List::Ints(items), Value::Int(n)) => push(items, n),
             // Checked by the caller against the field's kind.
-            (List::Int32s(items), Value::Int(n)) => items.push(n as i32),
-            (List::Uints(items), Value::Uint(n)) => items.push(n),
-            (List::Floats(items), Value::Float(x)) => items.push(x),
-            (List::Doubles(items), Value::Double(x)) => items.push(x),
-            (List::Texts(items), Value::Text(text)) => items.push(text),
-            (List::Payloads(items), Value::Bytes(payload)) => items.push(*payload),
-            (List::Messages(items), Value::Message(message)) => items.push(Child::Frozen(message)),
+            (List::Int32s(items), Value::Int(n)) => push(items, n as i32),
+            (List::Uints(items), Value::Uint(n)) => push(items, n),
+            (List::Floats(items), Value::Float(x)) => push(items, x),
+            (List::Doubles(items), Value::Double(x)) => push(items, x),
+            (List::Texts(items), Value::Text(text)) => push(items, text),
+            (List::Payloads(items), Value::Bytes(payload)) => push(items, *payload),
+            (List::Messages(items), Value::Message(message)) => {
+                push(items, Child::Frozen(message));
+            }
             _ => debug_assert!(false, "a value of another kind than the list's"),
         }
     }
@@ -197,7 +199,7 @@ impl List {
     /// Adds one message.
     pub(super) fn push(&mut self, child: Child) {
         if let List::Messages(items) = self {
-            items.push(child);
+            push(items, child);
         }
     }
 
@@ -219,6 +221,14 @@ impl Value {
             Child::Editable(_) => unreachable!("values hold messages without identity"),
         })
     }
+}
+
+/// Adds an item. Most lists of a graph hold one or two, for which a vector would take room for four.
+fn push<T>(items: &mut Vec<T>, item: T) {
+    if items.capacity() == 0 {
+        items.reserve_exact(2);
+    }
+    items.push(item);
 }
 
 fn picked<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {
