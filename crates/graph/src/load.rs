@@ -152,8 +152,17 @@ pub fn decode_model(wire: Bytes, options: &LoadOptions) -> Result<LoadedProto, L
     })
 }
 
-/// The parts of a location of external data, by its text alone.
-pub(crate) fn location_parts(location: &str) -> Result<Vec<&str>, LocationFault> {
+/// The parts of a location of external data, by its text alone: folders, and last the file.
+///
+/// # Errors
+/// When the text names no file inside the model's folder.
+///
+/// ```
+/// use refeed_graph::load::{LocationFault, location_parts};
+/// assert_eq!(location_parts("./weights/decoder.bin"), Ok(vec!["weights", "decoder.bin"]));
+/// assert_eq!(location_parts("../decoder.bin"), Err(LocationFault::Parent));
+/// ```
+pub fn location_parts(location: &str) -> Result<Vec<&str>, LocationFault> {
     contained::parts(location)
 }
 

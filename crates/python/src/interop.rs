@@ -11,6 +11,7 @@
 pub(crate) mod attributes;
 pub(crate) mod descriptor;
 pub(crate) mod dlpack;
+pub(crate) mod exclusive;
 pub(crate) mod getset;
 pub(crate) mod handle;
 pub(crate) mod numpy;

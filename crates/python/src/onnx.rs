@@ -47,6 +47,7 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     let sequence = py.import("collections.abc")?.getattr("MutableSequence")?;
     sequence.call_method1("register", (py.get_type::<repeated::Repeated>(),))?;
     module.add_function(wrap_pyfunction!(files::bring_in, &module)?)?;
+    module.add_function(wrap_pyfunction!(files::location_parts, &module)?)?;
     module.add_function(wrap_pyfunction!(files::write_split, &module)?)?;
     module.add_function(wrap_pyfunction!(files::write_bytes, &module)?)?;
     module.add_function(wrap_pyfunction!(files::parse_textproto, &module)?)?;
@@ -64,6 +65,7 @@ pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         &module
     )?)?;
     module.add_function(wrap_pyfunction!(adopt::adopt, &module)?)?;
+    module.add_function(wrap_pyfunction!(convert::check_text, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_node, &module)?)?;
     module.add_function(wrap_pyfunction!(make::make_attribute, &module)?)?;
     let descriptor = PyModule::new(py, "descriptor")?;

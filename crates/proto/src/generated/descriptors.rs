@@ -7,6 +7,7 @@ pub static MODEL_PROTO: MessageDescriptor = MessageDescriptor {
     name: "ModelProto",
     full_name: "onnx.ModelProto",
     doc: "A whole model file.",
+    ordinal: 0,
     fields: &[
         FieldDescriptor { name: "ir_version", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "opset_import", number: 8, slot: 1, place: 7, kind: Kind::Message(&OPERATOR_SET_ID_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "Operator sets whose names the graph may use, one version a domain." },
@@ -35,6 +36,7 @@ pub static OPERATOR_SET_ID_PROTO: MessageDescriptor = MessageDescriptor {
     name: "OperatorSetIdProto",
     full_name: "onnx.OperatorSetIdProto",
     doc: "A version of the operators of one domain; the empty domain is ONNX's own.",
+    ordinal: 1,
     fields: &[
         FieldDescriptor { name: "domain", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "version", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -52,6 +54,7 @@ pub static GRAPH_PROTO: MessageDescriptor = MessageDescriptor {
     name: "GraphProto",
     full_name: "onnx.GraphProto",
     doc: "Nodes in topological order, with the values that enter and leave.",
+    ordinal: 2,
     fields: &[
         FieldDescriptor { name: "node", number: 1, slot: 0, place: 0, kind: Kind::Message(&NODE_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "name", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -80,6 +83,7 @@ pub static NODE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "NodeProto",
     full_name: "onnx.NodeProto",
     doc: "One call of an operator. An empty name among inputs or outputs stands for an omitted optional value.",
+    ordinal: 3,
     fields: &[
         FieldDescriptor { name: "input", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "output", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -129,6 +133,7 @@ pub static ATTRIBUTE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "AttributeProto",
     full_name: "onnx.AttributeProto",
     doc: "A named constant of a node; `type` says which of the payload fields carries it.",
+    ordinal: 4,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "ref_attr_name", number: 21, slot: 1, place: 15, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "Inside a function body: the function's attribute whose value this one takes." },
@@ -162,6 +167,7 @@ pub static FUNCTION_PROTO: MessageDescriptor = MessageDescriptor {
     name: "FunctionProto",
     full_name: "onnx.FunctionProto",
     doc: "An operator written as nodes of other operators.",
+    ordinal: 5,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "input", number: 4, slot: 1, place: 1, kind: Kind::String, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -189,6 +195,7 @@ pub static TRAINING_INFO_PROTO: MessageDescriptor = MessageDescriptor {
     name: "TrainingInfoProto",
     full_name: "onnx.TrainingInfoProto",
     doc: "Graphs that train the model; refeed keeps them and does not run them.",
+    ordinal: 6,
     fields: &[
         FieldDescriptor { name: "initialization", number: 1, slot: 0, place: 0, kind: Kind::Message(&GRAPH_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "algorithm", number: 2, slot: 1, place: 1, kind: Kind::Message(&GRAPH_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -208,6 +215,7 @@ pub static STRING_STRING_ENTRY_PROTO: MessageDescriptor = MessageDescriptor {
     name: "StringStringEntryProto",
     full_name: "onnx.StringStringEntryProto",
     doc: "A key with its value.",
+    ordinal: 7,
     fields: &[
         FieldDescriptor { name: "key", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "value", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -225,6 +233,7 @@ pub static TENSOR_ANNOTATION: MessageDescriptor = MessageDescriptor {
     name: "TensorAnnotation",
     full_name: "onnx.TensorAnnotation",
     doc: "Names of the tensors that quantise one tensor.",
+    ordinal: 8,
     fields: &[
         FieldDescriptor { name: "tensor_name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "quant_parameter_tensor_names", number: 2, slot: 1, place: 1, kind: Kind::Message(&STRING_STRING_ENTRY_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -242,6 +251,7 @@ pub static DEVICE_CONFIGURATION_PROTO: MessageDescriptor = MessageDescriptor {
     name: "DeviceConfigurationProto",
     full_name: "onnx.DeviceConfigurationProto",
     doc: "A named set of devices that nodes may refer to.",
+    ordinal: 9,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "num_devices", number: 2, slot: 1, place: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -260,6 +270,7 @@ pub static NODE_DEVICE_CONFIGURATION_PROTO: MessageDescriptor = MessageDescripto
     name: "NodeDeviceConfigurationProto",
     full_name: "onnx.NodeDeviceConfigurationProto",
     doc: "How one node is spread over a device configuration.",
+    ordinal: 10,
     fields: &[
         FieldDescriptor { name: "configuration_id", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "sharding_spec", number: 2, slot: 1, place: 1, kind: Kind::Message(&SHARDING_SPEC_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -278,6 +289,7 @@ pub static SHARDING_SPEC_PROTO: MessageDescriptor = MessageDescriptor {
     name: "ShardingSpecProto",
     full_name: "onnx.ShardingSpecProto",
     doc: "How one input or output of a node is spread over devices.",
+    ordinal: 11,
     fields: &[
         FieldDescriptor { name: "tensor_name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "device", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -297,6 +309,7 @@ pub static SHARDED_DIM_PROTO: MessageDescriptor = MessageDescriptor {
     name: "ShardedDimProto",
     full_name: "onnx.ShardedDimProto",
     doc: "One spread axis.",
+    ordinal: 12,
     fields: &[
         FieldDescriptor { name: "axis", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "simple_sharding", number: 2, slot: 1, place: 1, kind: Kind::Message(&SIMPLE_SHARDED_DIM_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -314,6 +327,7 @@ pub static SIMPLE_SHARDED_DIM_PROTO: MessageDescriptor = MessageDescriptor {
     name: "SimpleShardedDimProto",
     full_name: "onnx.SimpleShardedDimProto",
     doc: "A part of a spread axis.",
+    ordinal: 13,
     fields: &[
         FieldDescriptor { name: "dim_value", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
         FieldDescriptor { name: "dim_param", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
@@ -333,6 +347,7 @@ pub static INT_INT_LIST_ENTRY_PROTO: MessageDescriptor = MessageDescriptor {
     name: "IntIntListEntryProto",
     full_name: "onnx.IntIntListEntryProto",
     doc: "An integer with a list of integers.",
+    ordinal: 14,
     fields: &[
         FieldDescriptor { name: "key", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "value", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
@@ -350,6 +365,7 @@ pub static TENSOR_PROTO_SEGMENT: MessageDescriptor = MessageDescriptor {
     name: "Segment",
     full_name: "onnx.TensorProto.Segment",
     doc: "A part of a tensor that is stored in pieces.",
+    ordinal: 15,
     fields: &[
         FieldDescriptor { name: "begin", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "end", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -416,6 +432,7 @@ pub static TENSOR_PROTO: MessageDescriptor = MessageDescriptor {
     name: "TensorProto",
     full_name: "onnx.TensorProto",
     doc: "A constant tensor. Its elements are in `raw_data`, in the typed field of its element type, or in another file.",
+    ordinal: 16,
     fields: &[
         FieldDescriptor { name: "dims", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: true, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "data_type", number: 2, slot: 1, place: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `DataType`; a plain integer on the wire, so that newer numbers survive." },
@@ -446,6 +463,7 @@ pub static SPARSE_TENSOR_PROTO: MessageDescriptor = MessageDescriptor {
     name: "SparseTensorProto",
     full_name: "onnx.SparseTensorProto",
     doc: "A tensor given by its nonzero elements and their positions.",
+    ordinal: 17,
     fields: &[
         FieldDescriptor { name: "values", number: 1, slot: 0, place: 0, kind: Kind::Message(&TENSOR_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "indices", number: 2, slot: 1, place: 1, kind: Kind::Message(&TENSOR_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -464,6 +482,7 @@ pub static VALUE_INFO_PROTO: MessageDescriptor = MessageDescriptor {
     name: "ValueInfoProto",
     full_name: "onnx.ValueInfoProto",
     doc: "A value's name and type.",
+    ordinal: 18,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "type", number: 2, slot: 1, place: 1, kind: Kind::Message(&TYPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -483,6 +502,7 @@ pub static TENSOR_SHAPE_PROTO_DIMENSION: MessageDescriptor = MessageDescriptor {
     name: "Dimension",
     full_name: "onnx.TensorShapeProto.Dimension",
     doc: "",
+    ordinal: 19,
     fields: &[
         FieldDescriptor { name: "dim_value", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
         FieldDescriptor { name: "dim_param", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
@@ -502,6 +522,7 @@ pub static TENSOR_SHAPE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "TensorShapeProto",
     full_name: "onnx.TensorShapeProto",
     doc: "The dimensions of a tensor, each a number, a symbol or unknown.",
+    ordinal: 20,
     fields: &[
         FieldDescriptor { name: "dim", number: 1, slot: 0, place: 0, kind: Kind::Message(&TENSOR_SHAPE_PROTO_DIMENSION), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
     ],
@@ -518,6 +539,7 @@ pub static TYPE_PROTO_TENSOR: MessageDescriptor = MessageDescriptor {
     name: "Tensor",
     full_name: "onnx.TypeProto.Tensor",
     doc: "",
+    ordinal: 21,
     fields: &[
         FieldDescriptor { name: "elem_type", number: 1, slot: 0, place: 0, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "shape", number: 2, slot: 1, place: 1, kind: Kind::Message(&TENSOR_SHAPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -535,6 +557,7 @@ pub static TYPE_PROTO_SEQUENCE: MessageDescriptor = MessageDescriptor {
     name: "Sequence",
     full_name: "onnx.TypeProto.Sequence",
     doc: "",
+    ordinal: 22,
     fields: &[
         FieldDescriptor { name: "elem_type", number: 1, slot: 0, place: 0, kind: Kind::Message(&TYPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
     ],
@@ -551,6 +574,7 @@ pub static TYPE_PROTO_MAP: MessageDescriptor = MessageDescriptor {
     name: "Map",
     full_name: "onnx.TypeProto.Map",
     doc: "",
+    ordinal: 23,
     fields: &[
         FieldDescriptor { name: "key_type", number: 1, slot: 0, place: 0, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "value_type", number: 2, slot: 1, place: 1, kind: Kind::Message(&TYPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -568,6 +592,7 @@ pub static TYPE_PROTO_OPTIONAL: MessageDescriptor = MessageDescriptor {
     name: "Optional",
     full_name: "onnx.TypeProto.Optional",
     doc: "",
+    ordinal: 24,
     fields: &[
         FieldDescriptor { name: "elem_type", number: 1, slot: 0, place: 0, kind: Kind::Message(&TYPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
     ],
@@ -584,6 +609,7 @@ pub static TYPE_PROTO_SPARSE_TENSOR: MessageDescriptor = MessageDescriptor {
     name: "SparseTensor",
     full_name: "onnx.TypeProto.SparseTensor",
     doc: "",
+    ordinal: 25,
     fields: &[
         FieldDescriptor { name: "elem_type", number: 1, slot: 0, place: 0, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "shape", number: 2, slot: 1, place: 1, kind: Kind::Message(&TENSOR_SHAPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -601,6 +627,7 @@ pub static TYPE_PROTO_OPAQUE: MessageDescriptor = MessageDescriptor {
     name: "Opaque",
     full_name: "onnx.TypeProto.Opaque",
     doc: "",
+    ordinal: 26,
     fields: &[
         FieldDescriptor { name: "domain", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "name", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -618,6 +645,7 @@ pub static TYPE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "TypeProto",
     full_name: "onnx.TypeProto",
     doc: "The type of a value.",
+    ordinal: 27,
     fields: &[
         FieldDescriptor { name: "tensor_type", number: 1, slot: 0, place: 0, kind: Kind::Message(&TYPE_PROTO_TENSOR), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
         FieldDescriptor { name: "sequence_type", number: 4, slot: 1, place: 1, kind: Kind::Message(&TYPE_PROTO_SEQUENCE), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
@@ -657,6 +685,7 @@ pub static SEQUENCE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "SequenceProto",
     full_name: "onnx.SequenceProto",
     doc: "A list of values of one kind.",
+    ordinal: 28,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "elem_type", number: 2, slot: 1, place: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `DataType`." },
@@ -679,6 +708,7 @@ pub static MAP_PROTO: MessageDescriptor = MessageDescriptor {
     name: "MapProto",
     full_name: "onnx.MapProto",
     doc: "Values by key: the keys in one list, the values in another of the same length.",
+    ordinal: 29,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "key_type", number: 2, slot: 1, place: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `TensorProto.DataType`: an integer type or STRING." },
@@ -714,6 +744,7 @@ pub static OPTIONAL_PROTO: MessageDescriptor = MessageDescriptor {
     name: "OptionalProto",
     full_name: "onnx.OptionalProto",
     doc: "A value, or none.",
+    ordinal: 30,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "elem_type", number: 2, slot: 1, place: 1, kind: Kind::Int32, repeated: false, packed: false, oneof: None, retired: false, doc: "A `DataType`." },
@@ -736,6 +767,7 @@ pub static OPERATOR_PROTO: MessageDescriptor = MessageDescriptor {
     name: "OperatorProto",
     full_name: "onnx.OperatorProto",
     doc: "One operator.",
+    ordinal: 31,
     fields: &[
         FieldDescriptor { name: "op_type", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "since_version", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -755,6 +787,7 @@ pub static OPERATOR_SET_PROTO: MessageDescriptor = MessageDescriptor {
     name: "OperatorSetProto",
     full_name: "onnx.OperatorSetProto",
     doc: "The operators of one domain at one version.",
+    ordinal: 32,
     fields: &[
         FieldDescriptor { name: "magic", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "ir_version", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -779,6 +812,7 @@ pub static PERSISTENT_BINDING_PROTO: MessageDescriptor = MessageDescriptor {
     name: "PersistentBindingProto",
     full_name: "onnx.PersistentBindingProto",
     doc: "After a call, the value of graph output `output_name` becomes graph input `input_name` of the next call.",
+    ordinal: 33,
     fields: &[
         FieldDescriptor { name: "input_name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "output_name", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -798,6 +832,7 @@ pub static PAGED_CACHE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "PagedCacheProto",
     full_name: "onnx.PagedCacheProto",
     doc: "A cache of keys and values in pages.",
+    ordinal: 34,
     fields: &[
         FieldDescriptor { name: "blocks", number: 1, slot: 0, place: 0, kind: Kind::Message(&PAGED_CACHE_BLOCK_PROTO), repeated: true, packed: false, oneof: None, retired: false, doc: "Pages in the order of their positions." },
         FieldDescriptor { name: "name", number: 2, slot: 1, place: 1, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "The initializer's name in its graph, unique among initializers of all kinds." },
@@ -816,6 +851,7 @@ pub static PAGED_CACHE_BLOCK_PROTO: MessageDescriptor = MessageDescriptor {
     name: "PagedCacheBlockProto",
     full_name: "onnx.PagedCacheBlockProto",
     doc: "One page: `length` positions from `start` on. Both numbers must be present.",
+    ordinal: 35,
     fields: &[
         FieldDescriptor { name: "start", number: 1, slot: 0, place: 0, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "Position of the page's first token." },
         FieldDescriptor { name: "length", number: 2, slot: 1, place: 1, kind: Kind::Int64, repeated: false, packed: false, oneof: None, retired: false, doc: "Number of tokens that are there: at least 1, at most the rows of the payloads." },
@@ -839,6 +875,7 @@ pub static ENCODED_VALUE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "EncodedValueProto",
     full_name: "onnx.EncodedValueProto",
     doc: "Bytes with the layout that decodes them.",
+    ordinal: 36,
     fields: &[
         FieldDescriptor { name: "affine", number: 1, slot: 0, place: 0, kind: Kind::Message(&AFFINE_LAYOUT_PROTO), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
         FieldDescriptor { name: "struct_type", number: 2, slot: 1, place: 1, kind: Kind::Message(&STRUCT_TYPE_PROTO), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
@@ -864,6 +901,7 @@ pub static AFFINE_LAYOUT_PROTO: MessageDescriptor = MessageDescriptor {
     name: "AffineLayoutProto",
     full_name: "onnx.AffineLayoutProto",
     doc: "Integer codes that stand for `(code - zero_point) * scale`.",
+    ordinal: 37,
     fields: &[
         FieldDescriptor { name: "storage_type", number: 1, slot: 0, place: 0, kind: Kind::Enum(&TENSOR_PROTO_DATA_TYPE), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "scale", number: 2, slot: 1, place: 1, kind: Kind::Message(&TENSOR_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -885,6 +923,7 @@ pub static STRUCT_TYPE_PROTO_ARRAY: MessageDescriptor = MessageDescriptor {
     name: "Array",
     full_name: "onnx.StructTypeProto.Array",
     doc: "`dimension` elements of one type.",
+    ordinal: 38,
     fields: &[
         FieldDescriptor { name: "element_type", number: 1, slot: 0, place: 0, kind: Kind::Message(&TYPE_PROTO), repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "dimension", number: 2, slot: 1, place: 1, kind: Kind::Uint64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -902,6 +941,7 @@ pub static STRUCT_TYPE_PROTO_STRUCTURE_FIELD: MessageDescriptor = MessageDescrip
     name: "Field",
     full_name: "onnx.StructTypeProto.Structure.Field",
     doc: "",
+    ordinal: 39,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "type", number: 2, slot: 1, place: 1, kind: Kind::Message(&TYPE_PROTO), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "A field that each record stores." },
@@ -922,6 +962,7 @@ pub static STRUCT_TYPE_PROTO_STRUCTURE: MessageDescriptor = MessageDescriptor {
     name: "Structure",
     full_name: "onnx.StructTypeProto.Structure",
     doc: "Named fields in order.",
+    ordinal: 40,
     fields: &[
         FieldDescriptor { name: "field", number: 1, slot: 0, place: 0, kind: Kind::Message(&STRUCT_TYPE_PROTO_STRUCTURE_FIELD), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
     ],
@@ -938,6 +979,7 @@ pub static STRUCT_TYPE_PROTO_BIT_PACKING_COMPONENT: MessageDescriptor = MessageD
     name: "Component",
     full_name: "onnx.StructTypeProto.BitPacking.Component",
     doc: "",
+    ordinal: 41,
     fields: &[
         FieldDescriptor { name: "name", number: 1, slot: 0, place: 0, kind: Kind::String, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "bit_width", number: 2, slot: 1, place: 1, kind: Kind::Uint32, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -955,6 +997,7 @@ pub static STRUCT_TYPE_PROTO_BIT_PACKING: MessageDescriptor = MessageDescriptor 
     name: "BitPacking",
     full_name: "onnx.StructTypeProto.BitPacking",
     doc: "`dimension` groups of unsigned integers, packed from the least significant bit on.",
+    ordinal: 42,
     fields: &[
         FieldDescriptor { name: "component", number: 1, slot: 0, place: 0, kind: Kind::Message(&STRUCT_TYPE_PROTO_BIT_PACKING_COMPONENT), repeated: true, packed: false, oneof: None, retired: false, doc: "" },
         FieldDescriptor { name: "dimension", number: 2, slot: 1, place: 1, kind: Kind::Uint64, repeated: false, packed: false, oneof: None, retired: false, doc: "" },
@@ -972,6 +1015,7 @@ pub static STRUCT_TYPE_PROTO: MessageDescriptor = MessageDescriptor {
     name: "StructTypeProto",
     full_name: "onnx.StructTypeProto",
     doc: "A type whose values are made of parts, with tight bit packing.",
+    ordinal: 43,
     fields: &[
         FieldDescriptor { name: "array", number: 1, slot: 0, place: 0, kind: Kind::Message(&STRUCT_TYPE_PROTO_ARRAY), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },
         FieldDescriptor { name: "structure", number: 2, slot: 1, place: 1, kind: Kind::Message(&STRUCT_TYPE_PROTO_STRUCTURE), repeated: false, packed: false, oneof: Some(0), retired: false, doc: "" },

@@ -10,6 +10,8 @@ pub struct MessageDescriptor {
     pub full_name: &'static str,
     /// What the schema says of it.
     pub doc: &'static str,
+    /// Place among all messages of the schema.
+    pub ordinal: u16,
     /// The fields in the schema's order. A field's place here is its *slot*.
     pub fields: &'static [FieldDescriptor],
     /// Slots in the order of field numbers: the order on the wire.

@@ -17,7 +17,11 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn fields_are_found_by_name_and_by_number() {
-    for message in MESSAGES {
+    let mut open: Vec<&MessageDescriptor> = MESSAGES.to_vec();
+    let mut ordinals = Vec::new();
+    while let Some(message) = open.pop() {
+        open.extend(message.messages);
+        ordinals.push(usize::from(message.ordinal));
         for field in message.fields {
             assert!(std::ptr::eq(message.field(field.name).unwrap(), field));
             assert!(std::ptr::eq(
@@ -31,6 +35,8 @@ fn fields_are_found_by_name_and_by_number() {
         }
         assert!(message.field_by_number(999).is_none());
     }
+    ordinals.sort_unstable();
+    assert!(ordinals.iter().copied().eq(0..ordinals.len()));
     assert_eq!(
         GRAPH_PROTO.field("persistent_bindings").unwrap().number,
         1001

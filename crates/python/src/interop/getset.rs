@@ -56,9 +56,7 @@ pub(crate) fn field_attribute<'py>(
 unsafe extern "C" fn get(slf: *mut ffi::PyObject, closure: *mut c_void) -> *mut ffi::PyObject {
     // SAFETY: Python calls this attached; self and closure as in the module's argument.
     let (py, message, field) = unsafe { arguments(&slf, closure) };
-    match catch_unwind(AssertUnwindSafe(|| {
-        fields::get(py, message.get().cell(), field)
-    })) {
+    match catch_unwind(AssertUnwindSafe(|| fields::get_of(message, field))) {
         Ok(Ok(value)) => value.into_ptr(),
         Ok(Err(error)) => {
             error.restore(py);

@@ -29,5 +29,5 @@ pub(crate) fn adopt(
     };
     let bytes = numpy::share(array).map_err(|refused| refused.named(py, "array", "copy=False"))?;
     let value = Value::bytes(Payload::new(bytes));
-    tree::with(|lock| cell.set(lock, field.slot, value)).map_err(|error| too_deep(py, error))
+    tree::with(py, |lock| cell.set(lock, field.slot, value)).map_err(|error| too_deep(py, error))
 }

@@ -97,17 +97,14 @@ classes! {
 
 /// The class of a message; the schema and the list above are compared when the module is made.
 fn of(descriptor: &'static MessageDescriptor) -> &'static Class {
-    /// In the order of the descriptors' addresses.
-    static BY_ADDRESS: LazyLock<Vec<&Class>> = LazyLock::new(|| {
+    static BY_ORDINAL: LazyLock<Vec<&Class>> = LazyLock::new(|| {
         let mut classes: Vec<&Class> = CLASSES.iter().collect();
-        classes.sort_by_key(|class| std::ptr::from_ref(class.descriptor));
+        classes.sort_by_key(|class| class.descriptor.ordinal);
         classes
     });
-    let address = std::ptr::from_ref(descriptor);
-    let found = BY_ADDRESS.binary_search_by_key(&address, |class| class.descriptor);
-    match found {
-        Ok(place) => BY_ADDRESS[place],
-        Err(_) => unreachable!("{descriptor:?} has no class"),
+    match BY_ORDINAL.get(usize::from(descriptor.ordinal)) {
+        Some(class) if class.descriptor == descriptor => class,
+        _ => unreachable!("{descriptor:?} has no class"),
     }
 }
 

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use refeed_proto::message::{FieldDescriptor, FrozenMessage, Kind, MessageDescriptor, Value};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Dictionaries inside dictionaries; as deep as messages go on the wire.
@@ -35,9 +36,9 @@ fn nested(
             "{name}: expected dictionaries of fields at most {DEEPEST} deep, got deeper ones"
         )));
     }
-    let mut values = vec![Value::Absent; descriptor.fields.len()];
+    let mut values: SmallVec<[(&'static FieldDescriptor, Value); 8]> = SmallVec::new();
     // A list of its own: converting a value runs Python code, which may change the dictionary.
-    let given: Vec<_> = fields.iter().collect();
+    let given: SmallVec<[_; 8]> = fields.iter().collect();
     for (name, given) in given {
         let field = field_named(descriptor, &name)?;
         if given.is_none() {
@@ -56,19 +57,21 @@ fn nested(
                 let items: PyResult<Vec<Value>> = items.collect();
                 Value::list(field.kind, items?)
             }
-            _ if field.repeated => Value::list(field.kind, repeated::scalars(field, &given)?),
+            _ if field.repeated => repeated::scalars(field, &given)?,
             Kind::Message(inner) => message_or_fields(inner, &given, depth)?,
             _ => scalar::to_value(field, &given)?,
         };
-        if let (Some(oneof), false) = (field.oneof, value.is_absent()) {
-            let members = descriptor.oneofs[usize::from(oneof)].fields;
-            for &member in members {
-                values[usize::from(member)] = Value::Absent;
-            }
+        if value.is_absent() {
+            continue;
         }
-        values[usize::from(field.slot)] = value;
+        // A dictionary may give a field twice, under texts that are equal here and not to Python.
+        let gone = |other: &FieldDescriptor| {
+            other.slot == field.slot || other.oneof.is_some() && other.oneof == field.oneof
+        };
+        values.retain(|(other, _)| !gone(other));
+        values.push((field, value));
     }
-    let message = FrozenMessage::new(descriptor, values, None);
+    let message = FrozenMessage::of(descriptor, values, None);
     message
         .map(Arc::new)
         .map_err(|error| too_deep(fields.py(), error))

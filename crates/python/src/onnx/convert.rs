@@ -9,8 +9,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use refeed_proto::message::{DecodeLimits, EditableMessage, FrozenMessage, MessageDescriptor};
-use refeed_proto::{Convert, ConvertFault};
+use refeed_proto::message::{
+    DecodeLimits, EditableMessage, FrozenMessage, MessageDescriptor, descriptors,
+};
+use refeed_proto::{Convert, ConvertFault, GraphProto, ModelProto};
 use std::sync::Arc;
 
 /// The struct of a message. Fields that the schema does not know are left out. An object of the official package is
@@ -61,16 +63,34 @@ impl IntoPyErr for ConvertFault {
     }
 }
 
+/// Refuses a graph, or a model, with a text that is not UTF-8.
+///
+/// # Errors
+/// `ModelError` with the place of the text; `TypeError` for other objects.
+#[pyfunction(name = "_check_text")]
+pub(crate) fn check_text(message: &Bound<'_, Message>) -> PyResult<()> {
+    if *message.get().cell().descriptor() == descriptors::MODEL_PROTO {
+        prost_of::<ModelProto>(message).map(drop)
+    } else {
+        prost_of::<GraphProto>(message).map(drop)
+    }
+}
+
+/// The full name of the message that an object stands for, when it is one of the official package.
+pub(crate) fn official_name(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if !object.hasattr("SerializeToString")? || !object.hasattr("DESCRIPTOR")? {
+        return Ok(None);
+    }
+    let name = object.getattr("DESCRIPTOR")?.getattr("full_name")?;
+    Ok(name.extract().ok())
+}
+
 /// The bytes of an object of the official package that stands for the same message.
 fn official(
     object: &Bound<'_, PyAny>,
     descriptor: &'static MessageDescriptor,
 ) -> PyResult<Option<Bytes>> {
-    if !object.hasattr("SerializeToString")? || !object.hasattr("DESCRIPTOR")? {
-        return Ok(None);
-    }
-    let name = object.getattr("DESCRIPTOR")?.getattr("full_name")?;
-    if name.extract::<&str>().ok() != Some(descriptor.full_name) {
+    if official_name(object)?.as_deref() != Some(descriptor.full_name) {
         return Ok(None);
     }
     let wire = object.call_method0("SerializeToString")?;

@@ -75,7 +75,7 @@ pub(crate) fn parse(
         files::bring_in(&frozen, &external, Some(&location))
     })?;
     let frozen = options.apply(py, frozen)?;
-    tree::with(|lock| cell.replace(lock, frozen)).map_err(|error| too_deep(py, error))
+    tree::with(py, |lock| cell.replace(lock, frozen)).map_err(|error| too_deep(py, error))
 }
 
 /// `message.SerializeToFileDescriptor`.
@@ -132,7 +132,7 @@ pub(crate) fn bring_in(message: &Bound<'_, PyAny>, folder: PathBuf, mmap: bool) 
         return Ok(());
     }
     let cell = message.get().cell();
-    tree::with(|lock| cell.replace(lock, whole)).map_err(|error| too_deep(py, error))
+    tree::with(py, |lock| cell.replace(lock, whole)).map_err(|error| too_deep(py, error))
 }
 
 /// Writes a message to a file, large tensors to data files beside it.
@@ -172,7 +172,7 @@ pub(crate) fn parse_textproto(text: &str, message: &Bound<'_, PyAny>) -> PyResul
     let read = wire::run(py, text.len(), || {
         FrozenMessage::from_text(cell.descriptor(), text)
     })?;
-    tree::with(|lock| cell.merge(lock, &read)).map_err(|error| too_deep(py, error))
+    tree::with(py, |lock| cell.merge(lock, &read)).map_err(|error| too_deep(py, error))
 }
 
 impl IntoPyErr for TextFault {
@@ -192,4 +192,14 @@ fn not_a_message(object: &Bound<'_, PyAny>) -> PyErr {
         Ok(got) => PyTypeError::new_err(format!("expected a message, got {got}")),
         Err(error) => error,
     }
+}
+
+/// The folders and the file that a location of external data names.
+///
+/// # Errors
+/// `ModelError` that says why it names no file inside the model's folder.
+#[pyfunction(name = "_location_parts")]
+pub(crate) fn location_parts<'a>(py: Python<'_>, location: &'a str) -> PyResult<Vec<&'a str>> {
+    let parts = refeed_graph::load::location_parts(location);
+    parts.map_err(|fault| Class::Model.error(py, fault))
 }

@@ -4,8 +4,8 @@
 //! set through Python.
 
 use super::message::{self, Message};
-use super::repeated::too_deep;
-use super::{scalar, tree};
+use super::repeated::{self, too_deep};
+use super::{convert, scalar};
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -115,7 +115,7 @@ pub(crate) fn make_node<'py>(
             given(field!(NODE_PROTO, "overload"), overload)?,
         ],
     )
-    .and_then(|node| message::wrap(py, EditableMessage::from_frozen(node)))
+    .and_then(|node| message::wrap_new(py, EditableMessage::from_frozen(node)))
 }
 
 /// A field of one value, when one is given.
@@ -163,21 +163,14 @@ fn attributes(py: Python<'_>, kwargs: &Bound<'_, PyDict>) -> PyResult<Value> {
 
 /// The texts of an iterable.
 fn texts(field: &'static FieldDescriptor, items: &Bound<'_, PyAny>) -> PyResult<Value> {
-    let mut texts: SmallVec<[Text; 4]> = SmallVec::new();
     if let Ok(items) = items.cast_exact::<PyList>() {
-        for item in items {
-            texts.push(scalar::text(field, &item)?);
-        }
-    } else {
-        for item in iterate(field, items)? {
-            texts.push(scalar::text(field, &item?)?);
-        }
+        return repeated::texts(field, items);
     }
-    Ok(if texts.is_empty() {
-        Value::Absent
-    } else {
-        Value::Texts(Arc::from(texts.as_slice()))
-    })
+    let mut texts: SmallVec<[Text; 4]> = SmallVec::new();
+    for item in iterate(field, items)? {
+        texts.push(scalar::text(field, &item?)?);
+    }
+    Ok(repeated::list_of(&texts))
 }
 
 /// Make an attribute; the Python value says of which type.
@@ -223,7 +216,7 @@ pub(crate) fn make_attribute<'py>(
     let name = scalar::text(field!(ATTRIBUTE_PROTO, "name"), key)?;
     let doc_string = truthy(doc_string)?;
     let made = attribute(py, name, value, doc_string, attr_type)?;
-    message::wrap(py, EditableMessage::from_frozen(made))
+    message::wrap_new(py, EditableMessage::from_frozen(made))
 }
 
 fn attribute<'py>(
@@ -234,7 +227,7 @@ fn attribute<'py>(
     attr_type: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Arc<FrozenMessage>> {
     let made = match item(value)? {
-        Item::Other if ITERABLE.has(value)? => repeated(&name, value, attr_type)?,
+        Item::Other if ITERABLE.has(value)? => many(&name, value, attr_type)?,
         Item::Other => {
             let got = value.repr()?;
             let kind = type_name(value)?;
@@ -335,13 +328,18 @@ fn item(value: &Bound<'_, PyAny>) -> PyResult<Item> {
             .find(|held| held.one.1.kind.message() == Some(descriptor));
         return Ok(held.map_or(Item::Other, Item::Message));
     }
-    Ok(if INTEGRAL.has(value)? {
-        Item::Integer
-    } else if REAL.has(value)? {
-        Item::Real
-    } else {
-        Item::Other
-    })
+    if INTEGRAL.has(value)? {
+        return Ok(Item::Integer);
+    }
+    if REAL.has(value)? {
+        return Ok(Item::Real);
+    }
+    let official = convert::official_name(value)?;
+    let held = HELD.iter().find(|held| {
+        let message = held.one.1.kind.message();
+        message.map(|message| message.full_name) == official.as_deref()
+    });
+    Ok(held.map_or(Item::Other, Item::Message))
 }
 
 /// One value, which is no list.
@@ -366,7 +364,7 @@ fn single(item: Item, value: &Bound<'_, PyAny>) -> PyResult<Made> {
 }
 
 /// An iterable.
-fn repeated(
+fn many(
     name: &Text,
     value: &Bound<'_, PyAny>,
     attr_type: Option<&Bound<'_, PyAny>>,
@@ -483,8 +481,14 @@ fn frozen(
             field.name
         )));
     };
-    let cell = message::cell_of(value, descriptor)?;
-    tree::with(|lock| cell.freeze(lock)).map_err(|error| too_deep(value.py(), error))
+    convert::frozen_of(value, descriptor).map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(value.py()) {
+            return error;
+        }
+        let (name, expected) = (field.name, descriptor.name);
+        let got = type_name(value).unwrap_or_else(|_| "an object".to_string());
+        PyTypeError::new_err(format!("{name}: expected a {expected}, got {got}"))
+    })
 }
 
 /// The items of an iterable.

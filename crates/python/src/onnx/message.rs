@@ -5,6 +5,7 @@ use super::options::{self, ParseOptions, SerializeOptions, SerializeSizeResult};
 use super::repeated::too_deep;
 use super::{classes, construct, fields, files, pickle, summary, tree, unknown, wire};
 use crate::error::Class;
+use crate::interop::handle::LastList;
 use crate::interop::{attributes, handle};
 use crate::run;
 use pyo3::basic::CompareOp;
@@ -22,12 +23,23 @@ use std::sync::Arc;
 #[pyclass(name = "Message", module = "refeed.onnx", subclass, frozen)]
 pub(crate) struct Message {
     cell: Arc<EditableMessage>,
+    last_list: LastList,
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
         handle::forget(&self.cell);
     }
+}
+
+/// The object of a message that nobody has been given yet.
+///
+/// # Errors
+/// When Python is out of memory.
+pub(crate) fn wrap_new(py: Python<'_>, cell: Arc<EditableMessage>) -> PyResult<Bound<'_, PyAny>> {
+    let object = classes::make(py, Message::of(cell))?;
+    handle::put(&object);
+    Ok(object.into_any())
 }
 
 /// The object that stands for a message: always the same one, for as long as somebody holds it.
@@ -38,23 +50,19 @@ pub(crate) fn wrap(py: Python<'_>, cell: Arc<EditableMessage>) -> PyResult<Bound
     if let Some(object) = handle::object_of(py, &cell) {
         return Ok(object.into_any());
     }
-    let object = classes::make(py, Message { cell })?;
-    handle::put(&object);
-    Ok(object.into_any())
+    wrap_new(py, cell)
 }
 
 /// The message behind a Python object.
 ///
 /// # Errors
 /// `TypeError` when it is not a message of this descriptor.
-pub(crate) fn cell_of(
-    object: &Bound<'_, PyAny>,
+pub(crate) fn cell_of<'a>(
+    object: &'a Bound<'_, PyAny>,
     descriptor: &'static MessageDescriptor,
-) -> PyResult<Arc<EditableMessage>> {
+) -> PyResult<&'a Arc<EditableMessage>> {
     match object.cast::<Message>() {
-        Ok(message) if message.get().cell.descriptor() == descriptor => {
-            Ok(message.get().cell.clone())
-        }
+        Ok(message) if message.get().cell.descriptor() == descriptor => Ok(&message.get().cell),
         _ => Err(wrong_class("Parameter", object, descriptor)),
     }
 }
@@ -81,7 +89,19 @@ impl Message {
             Some(fields) => EditableMessage::from_frozen(construct::message(descriptor, fields)?),
             None => EditableMessage::new(descriptor),
         };
-        Ok(Message { cell })
+        Ok(Message::of(cell))
+    }
+
+    fn of(cell: Arc<EditableMessage>) -> Message {
+        Message {
+            cell,
+            last_list: LastList::default(),
+        }
+    }
+
+    /// The list that was asked for last.
+    pub(crate) fn last_list(&self) -> &LastList {
+        &self.last_list
     }
 
     /// The message itself.
@@ -91,7 +111,7 @@ impl Message {
 
     /// The message as it is now.
     pub(crate) fn frozen(&self, py: Python<'_>) -> PyResult<Arc<FrozenMessage>> {
-        tree::with(|lock| self.cell.freeze(lock)).map_err(|error| too_deep(py, error))
+        tree::with(py, |lock| self.cell.freeze(lock)).map_err(|error| too_deep(py, error))
     }
 }
 
@@ -167,25 +187,27 @@ impl Message {
     #![allow(non_snake_case)]
 
     fn HasField(&self, field_name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = field_name.py();
         match self.named(field_name)? {
             Named::Field(field) if field.repeated => Err(PyValueError::new_err(format!(
                 "Field {}.{} does not have presence.",
                 self.cell.descriptor().full_name,
                 field.name
             ))),
-            Named::Field(field) => Ok(tree::with(|lock| self.cell.has(lock, field.slot))),
+            Named::Field(field) => Ok(tree::with(py, |lock| self.cell.has(lock, field.slot))),
             Named::Oneof(oneof) => {
-                let member = tree::with(|lock| self.cell.which_oneof(lock, oneof.fields));
+                let member = tree::with(py, |lock| self.cell.which_oneof(lock, oneof.fields));
                 Ok(member.is_some())
             }
         }
     }
 
     fn ClearField(&self, field_name: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = field_name.py();
         let named = self
             .named(field_name)
-            .inspect_err(|_| tree::with(|lock| self.cell.set_present(lock)))?;
-        tree::with(|lock| {
+            .inspect_err(|_| tree::with(py, |lock| self.cell.set_present(lock)))?;
+        tree::with(py, |lock| {
             let slot = match named {
                 Named::Field(field) => Some(field.slot),
                 Named::Oneof(oneof) => self.cell.which_oneof(lock, oneof.fields),
@@ -198,11 +220,12 @@ impl Message {
     }
 
     fn WhichOneof(&self, oneof_group: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+        let py = oneof_group.py();
         let text = field_name(oneof_group)?;
         let descriptor = self.cell.descriptor();
         let oneof = descriptor.oneof(&text);
         let oneof = oneof.ok_or_else(|| construct::no_field(descriptor, &text))?;
-        let member = tree::with(|lock| self.cell.which_oneof(lock, oneof.fields));
+        let member = tree::with(py, |lock| self.cell.which_oneof(lock, oneof.fields));
         Ok(member.map(|slot| descriptor.fields[usize::from(slot)].name))
     }
 
@@ -210,8 +233,9 @@ impl Message {
     fn ListFields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let descriptor = self.cell.descriptor();
         let slots = descriptor.by_number.iter().copied();
-        let present: Vec<u16> =
-            tree::with(|lock| slots.filter(|&slot| self.cell.has(lock, slot)).collect());
+        let present: Vec<u16> = tree::with(py, |lock| {
+            slots.filter(|&slot| self.cell.has(lock, slot)).collect()
+        });
         let list = PyList::empty(py);
         for slot in present {
             let field = &descriptor.fields[usize::from(slot)];
@@ -223,32 +247,32 @@ impl Message {
         Ok(list)
     }
 
-    fn Clear(&self) {
-        tree::with(|lock| self.cell.clear(lock));
+    fn Clear(&self, py: Python<'_>) {
+        tree::with(py, |lock| self.cell.clear(lock));
     }
 
     fn CopyFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = other_msg.py();
         let frozen = self.same_class("CopyFrom", other_msg)?;
         let itself = other_msg.cast::<Message>();
         if itself.is_ok_and(|other| Arc::ptr_eq(&other.get().cell, &self.cell)) {
             return Ok(());
         }
-        tree::with(|lock| self.cell.copy(lock, frozen))
-            .map_err(|error| too_deep(other_msg.py(), error))
+        tree::with(py, |lock| self.cell.copy(lock, frozen)).map_err(|error| too_deep(py, error))
     }
 
     fn MergeFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = other_msg.py();
         let other = self.same_class("MergeFrom", other_msg)?;
-        tree::with(|lock| self.cell.merge(lock, &other))
-            .map_err(|error| too_deep(other_msg.py(), error))
+        tree::with(py, |lock| self.cell.merge(lock, &other)).map_err(|error| too_deep(py, error))
     }
 
-    fn SetInParent(&self) {
-        tree::with(|lock| self.cell.set_present(lock));
+    fn SetInParent(&self, py: Python<'_>) {
+        tree::with(py, |lock| self.cell.set_present(lock));
     }
 
-    fn DiscardUnknownFields(&self) {
-        tree::with(|lock| self.cell.clear_unknown(lock));
+    fn DiscardUnknownFields(&self, py: Python<'_>) {
+        tree::with(py, |lock| self.cell.clear_unknown(lock));
     }
 
     // No field of the schema is required.
@@ -348,7 +372,8 @@ impl Message {
         let size = wire.len();
         let message = wire::decode(py, self.cell.descriptor(), wire, &options.limits())?;
         let message = options.apply(py, message)?;
-        tree::with(|lock| self.cell.replace(lock, message)).map_err(|error| too_deep(py, error))?;
+        tree::with(py, |lock| self.cell.replace(lock, message))
+            .map_err(|error| too_deep(py, error))?;
         Ok(size)
     }
 
@@ -372,7 +397,8 @@ impl Message {
         let wire = wire::bytes_of(data)?;
         let size = wire.len();
         let message = wire::decode(py, self.cell.descriptor(), wire, &DecodeLimits::default())?;
-        tree::with(|lock| self.cell.merge(lock, &message)).map_err(|error| too_deep(py, error))?;
+        tree::with(py, |lock| self.cell.merge(lock, &message))
+            .map_err(|error| too_deep(py, error))?;
         Ok(size)
     }
 

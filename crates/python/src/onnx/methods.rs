@@ -6,7 +6,7 @@ use super::tree;
 use crate::interop::payload;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyType};
+use pyo3::types::{PyBool, PyList, PyType};
 use refeed_proto::Bytes;
 use refeed_proto::message::{FieldDescriptor, Kind, MessageDescriptor, Value};
 
@@ -78,7 +78,7 @@ impl FieldMethod {
         message: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let cell = match (&self.message, message) {
-            (Some(message), None) => message.get().cell().clone(),
+            (Some(message), None) => message.get().cell(),
             (None, Some(message)) => message::cell_of(message, self.owner)?,
             (Some(_), Some(_)) => {
                 let name = self.__name__();
@@ -94,11 +94,11 @@ impl FieldMethod {
         let slot = self.field.slot;
         match self.op {
             Op::Has => {
-                let has = tree::with(|lock| cell.has(lock, slot));
+                let has = tree::with(py, |lock| cell.has(lock, slot));
                 Ok(PyBool::new(py, has).to_owned().into_any())
             }
             Op::Add => {
-                let child = tree::with(|lock| {
+                let child = tree::with(py, |lock| {
                     cell.clear_field(lock, slot);
                     let child = cell.child(lock, slot)?;
                     child.set_present(lock);
@@ -107,7 +107,7 @@ impl FieldMethod {
                 message::wrap(py, child.map_err(|error| too_deep(py, error))?)
             }
             Op::View => {
-                let bytes = match tree::with(|lock| cell.get(lock, slot)) {
+                let bytes = match tree::with(py, |lock| cell.get(lock, slot)) {
                     Value::Bytes(payload) => payload.bytes().clone(),
                     _ => Bytes::new(),
                 };
@@ -123,6 +123,28 @@ impl FieldMethod {
             Op::Has => format!("has_{field}"),
             Op::Add => format!("add_{field}"),
             Op::View => format!("{field}_view"),
+        }
+    }
+
+    /// What `inspect.signature` says.
+    #[getter]
+    fn __signature__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let inspect = py.import("inspect")?;
+        let parameters = PyList::empty(py);
+        if self.message.is_none() {
+            let class = inspect.getattr("Parameter")?;
+            let kind = class.getattr("POSITIONAL_ONLY")?;
+            parameters.append(class.call1(("message", kind))?)?;
+        }
+        inspect.getattr("Signature")?.call1((parameters,))
+    }
+
+    #[getter]
+    fn __text_signature__(&self) -> &'static str {
+        if self.message.is_none() {
+            "(message, /)"
+        } else {
+            "()"
         }
     }
 

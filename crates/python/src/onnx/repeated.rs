@@ -7,13 +7,16 @@ pub(crate) use composite::RepeatedComposite;
 pub(crate) use scalar::RepeatedScalar;
 
 use crate::error::Class;
-use crate::onnx::scalar::to_python;
+use crate::onnx::scalar::{text, to_python};
 use crate::onnx::{message, tree};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyRange, PySlice};
-use refeed_proto::message::{EditableMessage, FieldDescriptor, NestingError, Value};
+use refeed_proto::message::{
+    EditableMessage, FieldDescriptor, FrozenMessage, Kind, NestingError, Text, Value,
+};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,26 +36,50 @@ pub(crate) fn view<'py>(
     py: Python<'py>,
     cell: &Arc<EditableMessage>,
     field: &'static FieldDescriptor,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Bound<'py, Repeated>> {
     let base = PyClassInitializer::from(Repeated {
         cell: cell.clone(),
         field,
     });
     Ok(match field.kind.message() {
-        Some(_) => Bound::new(py, base.add_subclass(RepeatedComposite))?.into_any(),
-        None => Bound::new(py, base.add_subclass(RepeatedScalar))?.into_any(),
+        Some(_) => Bound::new(py, base.add_subclass(RepeatedComposite))?.into_super(),
+        None => Bound::new(py, base.add_subclass(RepeatedScalar))?.into_super(),
     })
 }
 
-/// The values of an iterable's items, for a list that is not of messages.
+/// The list of an iterable's items, for a field that is not of messages.
 ///
 /// # Errors
 /// When the object cannot be iterated, or an item is of the wrong kind.
 pub(crate) fn scalars(
     field: &'static FieldDescriptor,
     items: &Bound<'_, PyAny>,
-) -> PyResult<Vec<Value>> {
-    scalar::values(field, items)
+) -> PyResult<Value> {
+    match items.cast_exact::<PyList>() {
+        Ok(items) if matches!(field.kind, Kind::String) => texts(field, items),
+        _ => Ok(Value::list(field.kind, scalar::values(field, items)?)),
+    }
+}
+
+/// The texts of a list, as the list of a field.
+///
+/// # Errors
+/// When an item is no text.
+pub(crate) fn texts(field: &'static FieldDescriptor, items: &Bound<'_, PyList>) -> PyResult<Value> {
+    let mut texts: SmallVec<[Text; 4]> = SmallVec::new();
+    for item in items {
+        texts.push(text(field, &item)?);
+    }
+    Ok(list_of(&texts))
+}
+
+/// Texts as the list of a field, which is absent when it is empty.
+pub(crate) fn list_of(texts: &[Text]) -> Value {
+    if texts.is_empty() {
+        Value::Absent
+    } else {
+        Value::Texts(Arc::from(texts))
+    }
 }
 
 /// The exception for messages that lie too deep inside others.
@@ -68,19 +95,24 @@ enum Place {
 }
 
 impl Repeated {
-    fn len(&self) -> usize {
-        tree::with(|lock| self.cell.len(lock, self.field.slot))
+    /// Whether this is the list of a field.
+    pub(crate) fn is_of(&self, field: &FieldDescriptor) -> bool {
+        std::ptr::eq(self.field, field)
+    }
+
+    fn len(&self, py: Python<'_>) -> usize {
+        tree::with(py, |lock| self.cell.len(lock, self.field.slot))
     }
 
     /// An item, with its identity when it is a message.
     fn get<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let slot = self.field.slot;
         if self.field.kind.message().is_some() {
-            let child = tree::with(|lock| self.cell.child_at(lock, slot, index));
+            let child = tree::with(py, |lock| self.cell.child_at(lock, slot, index));
             let child = child.map_err(|error| too_deep(py, error))?;
             return child.map(|child| message::wrap(py, child)).transpose();
         }
-        match tree::with(|lock| self.cell.item(lock, slot, index)) {
+        match tree::with(py, |lock| self.cell.item(lock, slot, index)) {
             Value::Absent => Ok(None),
             value => to_python(py, self.field, &value).map(Some),
         }
@@ -88,7 +120,7 @@ impl Repeated {
 
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for index in 0..self.len() {
+        for index in 0..self.len(py) {
             match self.get(py, index)? {
                 Some(item) => list.append(item)?,
                 None => break,
@@ -99,7 +131,7 @@ impl Repeated {
 
     fn splice(&self, py: Python<'_>, range: Range<usize>, values: Vec<Value>) -> PyResult<()> {
         let slot = self.field.slot;
-        tree::with(|lock| {
+        tree::with(py, |lock| {
             // Converting the values ran Python code: the list may be shorter now.
             let len = self.cell.len(lock, slot);
             let range = range.start.min(len)..range.end.min(len);
@@ -110,7 +142,7 @@ impl Repeated {
 
     fn push_all(&self, py: Python<'_>, values: Vec<Value>) -> PyResult<()> {
         if values.is_empty() {
-            tree::with(|lock| self.cell.set_present(lock));
+            tree::with(py, |lock| self.cell.set_present(lock));
             return Ok(());
         }
         self.splice(py, usize::MAX..usize::MAX, values)
@@ -118,33 +150,30 @@ impl Repeated {
 
     /// What an edit gives. One that fails makes the message present all the same, as protobuf has it: asking for an edit
     /// is enough.
-    fn edited<T>(&self, edit: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-        edit().inspect_err(|_| tree::with(|lock| self.cell.set_present(lock)))
+    fn edited<T>(&self, py: Python<'_>, edit: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        edit().inspect_err(|_| tree::with(py, |lock| self.cell.set_present(lock)))
     }
 
     /// Appends a message and gives it its identity.
-    fn push_message<'py>(&self, py: Python<'py>, value: Value) -> PyResult<Bound<'py, PyAny>> {
+    fn push_message<'py>(
+        &self,
+        py: Python<'py>,
+        message: Arc<FrozenMessage>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let slot = self.field.slot;
-        let child = tree::with(|lock| {
-            self.cell.append(lock, slot, value)?;
-            let last = self.cell.len(lock, slot) - 1;
-            self.cell.child_at(lock, slot, last)
-        });
-        match child.map_err(|error| too_deep(py, error))? {
-            Some(child) => message::wrap(py, child),
-            None => Err(out_of_range()),
-        }
+        let child = tree::with(py, |lock| self.cell.append_message(lock, slot, message));
+        message::wrap_new(py, child.map_err(|error| too_deep(py, error))?)
     }
 
     fn push(&self, py: Python<'_>, value: Value) -> PyResult<()> {
-        tree::with(|lock| self.cell.append(lock, self.field.slot, value))
+        tree::with(py, |lock| self.cell.append(lock, self.field.slot, value))
             .map_err(|error| too_deep(py, error))
     }
 
     /// Keeps the items whose place `keep` accepts.
-    fn retain(&self, keep: impl Fn(usize) -> bool) {
+    fn retain(&self, py: Python<'_>, keep: impl Fn(usize) -> bool) {
         let slot = self.field.slot;
-        tree::with(|lock| {
+        tree::with(py, |lock| {
             let len = self.cell.len(lock, slot);
             let order: Vec<usize> = (0..len).filter(|&index| keep(index)).collect();
             if order.len() < len {
@@ -154,7 +183,7 @@ impl Repeated {
     }
 
     fn place(&self, key: &Bound<'_, PyAny>) -> PyResult<Place> {
-        let len = self.len();
+        let len = self.len(key.py());
         if let Ok(slice) = key.cast::<PySlice>() {
             let indices = slice.indices(isize::try_from(len).unwrap_or(isize::MAX))?;
             if indices.step == 1 {
@@ -175,7 +204,7 @@ impl Repeated {
 
     /// Deletes an item or a slice.
     fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.edited(|| self.delete_present(key))
+        self.edited(key.py(), || self.delete_present(key))
     }
 
     fn delete_present(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -184,15 +213,15 @@ impl Repeated {
             Place::Run(run) => self.splice(key.py(), run, Vec::new()),
             Place::Steps(mut steps) => {
                 steps.sort_unstable();
-                self.retain(|index| steps.binary_search(&index).is_err());
+                self.retain(key.py(), |index| steps.binary_search(&index).is_err());
                 Ok(())
             }
         }
     }
 
     /// Where a new item goes that is to be inserted before `index`, as lists have it: beyond either end is that end.
-    fn gap(&self, index: isize) -> usize {
-        let len = self.len();
+    fn gap(&self, py: Python<'_>, index: isize) -> usize {
+        let len = self.len(py);
         if index < 0 {
             len.saturating_sub(index.unsigned_abs())
         } else {
@@ -202,8 +231,9 @@ impl Repeated {
 
     /// The first place of an equal item.
     fn find(&self, item: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        for index in 0..self.len() {
-            match self.get(item.py(), index)? {
+        let py = item.py();
+        for index in 0..self.len(py) {
+            match self.get(py, index)? {
                 Some(held) if held.eq(item)? => return Ok(Some(index)),
                 Some(_) => {}
                 None => break,
@@ -228,8 +258,8 @@ fn out_of_range() -> PyErr {
 
 #[pymethods]
 impl Repeated {
-    fn __len__(&self) -> usize {
-        self.len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.len(py)
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -301,7 +331,7 @@ impl Repeated {
         py: Python<'py>,
         _memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let frozen = tree::with(|lock| self.cell.freeze(lock));
+        let frozen = tree::with(py, |lock| self.cell.freeze(lock));
         let frozen = frozen.map_err(|error| too_deep(py, error))?;
         let list = frozen.value(self.field.slot);
         let values = (0..list.len()).map(|index| list.item(index)).collect();
@@ -310,7 +340,7 @@ impl Repeated {
             field: self.field,
         };
         copy.push_all(py, values)?;
-        view(py, &copy.cell, self.field)
+        view(py, &copy.cell, self.field).map(Bound::into_any)
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<()> {
@@ -321,8 +351,8 @@ impl Repeated {
 
     #[pyo3(signature = (index = -1), text_signature = "($self, index=-1)")]
     fn pop<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        self.edited(|| {
-            let index = position(index, self.len()).ok_or_else(out_of_range)?;
+        self.edited(py, || {
+            let index = position(index, self.len(py)).ok_or_else(out_of_range)?;
             let item = self.get(py, index)?.ok_or_else(out_of_range)?;
             self.splice(py, index..index + 1, Vec::new())?;
             Ok(item)
@@ -330,7 +360,7 @@ impl Repeated {
     }
 
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.edited(|| match self.find(item)? {
+        self.edited(item.py(), || match self.find(item)? {
             Some(index) => self.splice(item.py(), index..index + 1, Vec::new()),
             None => Err(PyValueError::new_err("remove(x): x not in container")),
         })
@@ -347,13 +377,13 @@ impl Repeated {
             .extract()
     }
 
-    fn clear(&self) {
-        self.retain(|_| false);
+    fn clear(&self, py: Python<'_>) {
+        self.retain(py, |_| false);
     }
 
-    fn reverse(&self) {
+    fn reverse(&self, py: Python<'_>) {
         let slot = self.field.slot;
-        tree::with(|lock| {
+        tree::with(py, |lock| {
             let order: Vec<usize> = (0..self.cell.len(lock, slot)).rev().collect();
             self.cell.select(lock, slot, &order);
         });
@@ -377,7 +407,7 @@ impl Repeated {
         let sorted = py.import("builtins")?.getattr("sorted")?;
         let order: Vec<usize> = sorted.call((places,), Some(&options))?.extract()?;
         let slot = self.field.slot;
-        tree::with(|lock| {
+        tree::with(py, |lock| {
             // The keys are Python code: when it changed the list, there is nothing left to put in order.
             if self.cell.len(lock, slot) == order.len() {
                 if !order.is_empty() {

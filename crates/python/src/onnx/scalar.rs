@@ -13,6 +13,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// `TypeError` when the object is of another kind, `ValueError` when a number is out of range or names no enum value.
+#[inline]
 pub(crate) fn to_value(
     field: &'static FieldDescriptor,
     object: &Bound<'_, PyAny>,
@@ -149,9 +150,14 @@ fn boolean(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<bool>
 ///
 /// # Errors
 /// `TypeError` when it is neither, `UnicodeError` when it is no text.
+#[inline]
 pub(crate) fn text(field: &FieldDescriptor, object: &Bound<'_, PyAny>) -> PyResult<Text> {
+    // The exact class first: that takes no call.
+    if let Ok(text) = object.cast_exact::<PyString>() {
+        return Ok(Text::from(text.to_str()?));
+    }
     if let Ok(text) = object.cast::<PyString>() {
-        return Ok(Text::from(&*text.to_cow()?));
+        return Ok(Text::from(text.to_str()?));
     }
     if let Ok(bytes) = object.cast::<PyBytes>() {
         let bytes = bytes.as_bytes();

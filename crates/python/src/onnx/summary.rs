@@ -24,7 +24,7 @@ pub(crate) fn of(py: Python<'_>, cell: &Arc<EditableMessage>) -> PyResult<Option
             ("node", "nodes"),
             ("value_info", "value_info"),
         ];
-        format!("GraphProto('{name}'{})", counts(cell, &parts))
+        format!("GraphProto('{name}'{})", counts(py, cell, &parts))
     } else if descriptor == &descriptors::FUNCTION_PROTO {
         function(py, cell)?
     } else {
@@ -40,7 +40,7 @@ fn model(py: Python<'_>, cell: &Arc<EditableMessage>) -> PyResult<String> {
         "ModelProto(ir_version={version}{}{}, graph={graph}{})",
         opsets(py, cell)?,
         texts(py, cell, &["domain", "producer_name", "producer_version"])?,
-        counts(cell, &[("functions", "functions")])
+        counts(py, cell, &[("functions", "functions")])
     ))
 }
 
@@ -50,13 +50,13 @@ fn function(py: Python<'_>, cell: &Arc<EditableMessage>) -> PyResult<String> {
         "FunctionProto('{name}'{}{}{}",
         texts(py, cell, &["domain", "overload"])?,
         opsets(py, cell)?,
-        counts(cell, &[("input", "inputs"), ("output", "outputs")])
+        counts(py, cell, &[("input", "inputs"), ("output", "outputs")])
     );
     let attributes = field(py, cell, "attribute")?;
     if attributes.len()? > 0 {
         let _ = write!(text, ", attribute={}", attributes.repr()?);
     }
-    text.push_str(&counts(cell, &[("node", "nodes")]));
+    text.push_str(&counts(py, cell, &[("node", "nodes")]));
     text.push(')');
     Ok(text)
 }
@@ -83,13 +83,13 @@ fn texts(py: Python<'_>, cell: &Arc<EditableMessage>, names: &[&str]) -> PyResul
     Ok(all)
 }
 
-fn counts(cell: &Arc<EditableMessage>, parts: &[(&str, &str)]) -> String {
+fn counts(py: Python<'_>, cell: &Arc<EditableMessage>, parts: &[(&str, &str)]) -> String {
     let mut all = String::new();
     for (name, plural) in parts {
         let count = cell
             .descriptor()
             .field(name)
-            .map_or(0, |field| tree::with(|lock| cell.len(lock, field.slot)));
+            .map_or(0, |field| tree::with(py, |lock| cell.len(lock, field.slot)));
         if count > 0 {
             let _ = write!(all, ", {name}=<{count} {plural}>");
         }

@@ -29,18 +29,25 @@ impl IntoPyErr for ParseError {
     }
 }
 
-impl IntoPyErr for PrintError {
+/// A message that was not printed.
+struct Refused {
+    error: PrintError,
+    /// Whether the rest of it can be.
+    lossy: bool,
+}
+
+impl IntoPyErr for Refused {
     fn into_py(self, py: Python<'_>) -> PyErr {
         let made = || -> PyResult<PyErr> {
-            let lost = self
-                .lost
-                .iter()
-                .map(|lost| (&lost.path, lost.why.to_string()));
+            let mut text = self.error.to_string();
+            if self.lossy {
+                text.push_str("; fidelity=\"lossy\" prints the rest");
+            }
+            let lost = self.error.lost.iter();
+            let lost = lost.map(|lost| (&lost.path, lost.why.to_string()));
             let keywords = PyDict::new(py);
             keywords.set_item("lost", PyTuple::new(py, lost.collect::<Vec<_>>())?)?;
-            let error = Class::Print
-                .class(py)?
-                .call((self.to_string(),), Some(&keywords))?;
+            let error = Class::Print.class(py)?.call((text,), Some(&keywords))?;
             Ok(PyErr::from_value(error))
         };
         made().unwrap_or_else(|error| error)
@@ -72,7 +79,7 @@ fn printed<M: Convert + TextForm + Send + Sync>(
     let message: M = convert::prost_of_frozen(py, &frozen)?;
     run::detached(py, || {
         let printed = to_text(&message, fidelity);
-        match frozen.first_unknown() {
+        let printed = match frozen.first_unknown() {
             Some(unknown) if fidelity != Fidelity::Lossy => {
                 let mut lost = printed.err().map_or_else(Vec::new, |error| error.lost);
                 let dot = if unknown.path.is_empty() { "" } else { "." };
@@ -83,7 +90,11 @@ fn printed<M: Convert + TextForm + Send + Sync>(
                 Err(PrintError { lost })
             }
             _ => printed,
-        }
+        };
+        printed.map_err(|error| Refused {
+            lossy: fidelity != Fidelity::Lossy && to_text(&message, Fidelity::Lossy).is_ok(),
+            error,
+        })
     })
 }
 

@@ -23,6 +23,8 @@ struct Tables<'a> {
     text: String,
     /// Comments by their path in the file.
     comments: HashMap<&'a [i32], String>,
+    /// Messages written so far.
+    messages: u16,
 }
 
 /// The comments of a schema on one line each, by their path in the file.
@@ -45,6 +47,7 @@ pub(super) fn table(schema: &FileDescriptorProto) -> Outcome<String> {
             "\nuse super::{EnumDescriptor, EnumValue, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};\n",
         ),
         comments: comments(schema),
+        messages: 0,
     };
     let package = format!(".{}", schema.package());
     for (index, message) in (0..).zip(&schema.message_type) {
@@ -110,6 +113,8 @@ impl Tables<'_> {
         writeln!(text, "    name: {:?},", message.name())?;
         writeln!(text, "    full_name: {:?},", &full_name[1..])?;
         writeln!(text, "    doc: {doc:?},")?;
+        writeln!(text, "    ordinal: {},", self.messages)?;
+        self.messages += 1;
         let mut by_number: Vec<usize> = (0..message.field.len()).collect();
         by_number.sort_by_key(|&slot| message.field[slot].number());
         writeln!(text, "    fields: &[")?;

@@ -5,18 +5,21 @@ use crate::onnx::{construct, message, tree};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use refeed_proto::message::{FieldDescriptor, MessageDescriptor, Value};
+use refeed_proto::message::{FieldDescriptor, FrozenMessage, MessageDescriptor, Value};
+use std::sync::Arc;
 
 /// A list of messages. An item that is added is copied: later edits of the original do not reach the list.
 #[pyclass(name = "RepeatedComposite", module = "refeed.onnx", extends = Repeated, frozen)]
 pub(crate) struct RepeatedComposite;
 
-fn value(field: &'static FieldDescriptor, item: &Bound<'_, PyAny>) -> PyResult<Value> {
+/// The message of an item, as it is now.
+fn frozen(
+    field: &'static FieldDescriptor,
+    item: &Bound<'_, PyAny>,
+) -> PyResult<Arc<FrozenMessage>> {
+    let py = item.py();
     let cell = message::cell_of(item, kind_of(field)?)?;
-    let frozen = tree::with(|lock| cell.freeze(lock));
-    Ok(Value::Message(
-        frozen.map_err(|error| too_deep(item.py(), error))?,
-    ))
+    tree::with(py, |lock| cell.freeze(lock)).map_err(|error| too_deep(py, error))
 }
 
 fn kind_of(field: &'static FieldDescriptor) -> PyResult<&'static MessageDescriptor> {
@@ -33,7 +36,9 @@ fn values(field: &'static FieldDescriptor, items: &Bound<'_, PyAny>) -> PyResult
             field.name
         )));
     };
-    items.map(|item| value(field, &item?)).collect()
+    items
+        .map(|item| frozen(field, &item?).map(Value::Message))
+        .collect()
 }
 
 #[pymethods]
@@ -47,12 +52,12 @@ impl RepeatedComposite {
         let list = slf.as_super().get();
         let slot = list.field.slot;
         let Some(fields) = fields else {
-            let child = tree::with(|lock| list.cell.add(lock, slot));
-            return message::wrap(py, child.map_err(|error| too_deep(py, error))?);
+            let child = tree::with(py, |lock| list.cell.add(lock, slot));
+            return message::wrap_new(py, child.map_err(|error| too_deep(py, error))?);
         };
         // Made before it joins the list, so that a wrong field adds nothing.
         let made = construct::message(kind_of(list.field)?, fields)?;
-        list.push_message(py, Value::Message(made))
+        list.push_message(py, made)
     }
 
     /// Gives the item in the list.
@@ -61,12 +66,14 @@ impl RepeatedComposite {
         item: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let list = slf.as_super().get();
-        list.push_message(slf.py(), value(list.field, item)?)
+        list.push_message(slf.py(), frozen(list.field, item)?)
     }
 
     fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.edited(|| list.push_all(slf.py(), values(list.field, items)?))
+        list.edited(slf.py(), || {
+            list.push_all(slf.py(), values(list.field, items)?)
+        })
     }
 
     #[allow(non_snake_case)]
@@ -76,9 +83,9 @@ impl RepeatedComposite {
 
     fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.edited(|| {
-            let value = value(list.field, item)?;
-            let at = list.gap(index);
+        list.edited(slf.py(), || {
+            let value = Value::Message(frozen(list.field, item)?);
+            let at = list.gap(slf.py(), index);
             list.splice(slf.py(), at..at, vec![value])
         })
     }
@@ -95,7 +102,7 @@ impl RepeatedComposite {
         item: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.edited(|| list.place(key))?;
+        list.edited(slf.py(), || list.place(key))?;
         Err(PyTypeError::new_err(
             "a list of messages does not support assignment: use CopyFrom on the item, or del, insert and append",
         ))

@@ -1,12 +1,12 @@
 //! Lists of numbers, text and bytes.
 
-use super::{Place, Repeated};
+use super::{Place, Repeated, too_deep};
 use crate::onnx::scalar::to_value;
 use crate::onnx::tree;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
-use refeed_proto::message::{FieldDescriptor, Value};
+use pyo3::types::{PyBytes, PyDict, PyString};
+use refeed_proto::message::{FieldDescriptor, Kind, Text, Value};
 
 /// A list of numbers, text or bytes.
 #[pyclass(name = "RepeatedScalar", module = "refeed.onnx", extends = Repeated, frozen)]
@@ -56,13 +56,25 @@ fn assign(list: &Repeated, key: &Bound<'_, PyAny>, item: &Bound<'_, PyAny>) -> P
 #[pymethods]
 impl RepeatedScalar {
     fn append(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<()> {
-        let list = slf.as_super().get();
-        list.edited(|| list.push(slf.py(), to_value(list.field, item)?))
+        let (py, list) = (slf.py(), slf.as_super().get());
+        if let (Kind::String, Ok(text)) = (list.field.kind, item.cast_exact::<PyString>())
+            && let Ok(text) = text.to_str()
+        {
+            // Made where it stays: a value that is handed on is copied each time.
+            let done = tree::with(py, |lock| {
+                let value = Value::Text(Text::from(text));
+                list.cell.append(lock, list.field.slot, value)
+            });
+            return done.map_err(|error| too_deep(py, error));
+        }
+        list.edited(py, || list.push(py, to_value(list.field, item)?))
     }
 
     fn extend(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.edited(|| list.push_all(slf.py(), values(list.field, items)?))
+        list.edited(slf.py(), || {
+            list.push_all(slf.py(), values(list.field, items)?)
+        })
     }
 
     #[allow(non_snake_case)]
@@ -72,9 +84,9 @@ impl RepeatedScalar {
 
     fn insert(slf: &Bound<'_, Self>, index: isize, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.edited(|| {
+        list.edited(slf.py(), || {
             let value = to_value(list.field, item)?;
-            let at = list.gap(index);
+            let at = list.gap(slf.py(), index);
             list.splice(slf.py(), at..at, vec![value])
         })
     }
@@ -90,7 +102,7 @@ impl RepeatedScalar {
         item: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let list = slf.as_super().get();
-        list.edited(|| assign(list, key, item))
+        list.edited(slf.py(), || assign(list, key, item))
     }
 
     /// The numbers as a NumPy array of the field's own width.
@@ -108,7 +120,7 @@ impl RepeatedScalar {
             ));
         }
         let list = slf.as_super().get();
-        let numbers = tree::with(|lock| list.cell.numbers(lock, list.field.slot));
+        let numbers = tree::with(py, |lock| list.cell.numbers(lock, list.field.slot));
         let array = match numbers {
             Some((bytes, native)) => {
                 let bytes = PyBytes::new(py, &bytes);
