@@ -596,3 +596,39 @@ def test_nested_graphs_are_extracted_with_what_they_take() -> None:
     assert [each.op_type for each in part.graph.node] == ["Neg", "If"]
     assert [each.name for each in part.graph.initializer] == ["w"]
     refeed.load(part)
+
+
+def test_a_name_that_the_graph_does_not_have_is_told_apart_from_one_without_a_type() -> None:
+    graph = ours(onnx.parser.parse_graph("g (float[n] x) => (float[n] y) { hidden = Relu(x)  y = Neg(hidden) }"))
+    extractor = utils.Extractor(helper.make_model(graph))
+    refused = [
+        ((["x"], ["hiden"]), "output name `hiden`: the graph has no such value; close names are `hidden`"),
+        ((["q"], ["y"]), "input name `q`: the graph has no such value; no name is close to it"),
+        ((["x"], ["hidden"]), "output names without a declared type in the graph: `hidden`; infer shapes first"),
+    ]
+    for arguments, text in refused:
+        with pytest.raises(refeed.ModelError) as caught:
+            extractor.extract_model(*arguments)
+        assert str(caught.value) == text
+
+
+def test_names_that_are_not_utf8_are_refused() -> None:
+    wire = onnx.parser.parse_graph("g (float[n] x) => (float[n] y) { y = Relu(qq) }").SerializeToString()
+    broken = refeed.onnx.GraphProto.FromString(wire.replace(b"qq", b"\xff\xfe"))
+    model = ModelProto(ir_version=10, graph=broken)
+    whole = ours(three()[0])
+    text = r"node\[0\]\.input\[0\]: expected UTF-8 text, got bytes that are not from byte 0 on: \\xff\\xfe"
+    before = model.SerializeToString()
+    calls: list[Callable[[], Any]] = [
+        lambda: compose.add_prefix_graph(broken, "p_", inplace=True),
+        lambda: compose.add_prefix(model, "p_", inplace=True),
+        lambda: compose.merge_graphs(whole.graph, broken, []),
+        lambda: compose.merge_models(model, whole, []),
+        lambda: compose.expand_out_dim_graph(broken, 0, inplace=True),
+        lambda: compose.expand_out_dim(model, 0, inplace=True),
+        lambda: compose.check_overlapping_names(broken, whole.graph),
+    ]
+    for call in calls:
+        with pytest.raises(refeed.ModelError, match=text):
+            call()
+    assert model.SerializeToString() == before

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import resource
 import time
 from collections.abc import Callable
@@ -138,6 +139,16 @@ def test_loading_never_leaves_the_folder(folder: pathlib.Path) -> None:
         with pytest.raises(refeed.ModelError, match=r"location|external data"):
             external_data_helper.load_external_data_for_tensor(external(refeed.onnx, location=location), str(folder))
         assert time.perf_counter() - start < 1
+
+
+def test_a_location_is_judged_by_the_rules_of_the_loader(folder: pathlib.Path) -> None:
+    for location, why in [("/a", "is absolute"), ("sub/../a", "has a `..` part"), ("sub//b", "has an empty part")]:
+        with pytest.raises(refeed.ModelError, match=re.escape(f"the location {location!r} of its external data {why}")):
+            external_data_helper.load_external_data_for_tensor(external(refeed.onnx, location=location), str(folder))
+    wire = external(refeed.onnx, location="qq").SerializeToString()
+    broken = refeed.onnx.TensorProto.FromString(wire.replace(b"qq", b"\xff\xfe"))
+    with pytest.raises(refeed.ModelError, match=r"the location b'\\xff\\xfe' of its external data is not UTF-8"):
+        external_data_helper.load_external_data_for_tensor(broken, str(folder))
 
 
 def test_loading_from_the_working_directory(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

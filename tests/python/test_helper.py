@@ -789,6 +789,29 @@ def test_printing_a_graph_is_deprecated() -> None:
             o.helper.printable_graph(o.GraphProto())
 
 
+def test_official_messages_are_attributes() -> None:
+    tensor = onnx.helper.make_tensor("t", 1, [2], [1.0, 2.0])
+    graph = onnx.parser.parse_graph("g (float[n] x) => (float[n] y) { y = Relu(x) }")
+    sparse = onnx.helper.make_sparse_tensor(tensor, onnx.helper.make_tensor("i", 7, [2], [0, 3]), [5])
+    tp = onnx.helper.make_tensor_type_proto(1, ["n"])
+    values: dict[str, Any] = {"t": tensor, "g": graph, "s": sparse, "tp": tp}
+    values |= {f"{key}s": [value, value] for key, value in values.items()}
+    ours, theirs = (
+        o.helper.make_node("Op", ["x"], ["y"], "n", **values).SerializeToString() for o in (refeed.onnx, onnx)
+    )
+    assert ours == theirs
+    mixed = [tensor, refeed.onnx.TensorProto.FromString(tensor.SerializeToString())]
+    made = refeed.onnx.helper.make_attribute("k", mixed)
+    assert list(made.tensors) == [mixed[1], mixed[1]]
+    empty = refeed.onnx.helper.make_attribute("k", [], attr_type=refeed.onnx.AttributeProto.TENSORS)
+    assert empty.type == refeed.onnx.AttributeProto.TENSORS
+    function: Any = onnx.FunctionProto(name="f")
+    with pytest.raises(TypeError, match=r"attribute .k.: .* of type FunctionProto is no attribute's value; expected"):
+        refeed.onnx.helper.make_attribute("k", function)
+    with pytest.raises(TypeError, match="tensors: expected a TensorProto, got GraphProto"):
+        refeed.onnx.helper.make_attribute("k", [graph], attr_type=refeed.onnx.AttributeProto.TENSORS)
+
+
 def test_outcomes_can_differ() -> None:
     """The comparison of this file can fail."""
     assert outcome(lambda o: o.helper.make_node("A", [], []), onnx) != outcome(

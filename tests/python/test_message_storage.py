@@ -392,3 +392,23 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: pathlib.Path) -> None:
     path.chmod(0o600)
     refeed.onnx.save(official_model(), path)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_list_that_was_asked_for_last_is_kept() -> None:
+    node = refeed.onnx.NodeProto(input=["a"], output=["b"])
+    first = node.input
+    assert node.input is first
+    references = sys.getrefcount(first)
+    other = node.output
+    assert sys.getrefcount(first) == references - 1, "the list of another field takes its place"
+    assert node.output is other
+    assert node.input is not first
+    assert list(node.input) == list(first)
+    node.ClearField("output")
+    assert list(other) == []
+    other.append("c")
+    assert list(node.output) == ["c"]
+    # It lives longer than the object of its message, which is not kept by it.
+    kept = refeed.onnx.GraphProto(name="g").node
+    assert sys.getrefcount(kept) == 2
+    assert kept.add(op_type="Add").op_type == "Add"

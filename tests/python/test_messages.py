@@ -1,6 +1,7 @@
 """Messages beside those of the official package: the same code on both, the same outcome."""
 
 import copy
+import inspect
 import math
 import pickle
 import threading
@@ -785,3 +786,50 @@ def test_threads_edit_one_tree() -> None:
     assert not failures
     for name in "abc":
         assert [node.input[0] for node in graph.node if node.name == name] == [str(index) for index in range(300)]
+
+
+def test_unknown_fields_have_no_text_in_either_package() -> None:
+    wire = onnx.NodeProto(op_type="Add", name="n").SerializeToString() + b"\xc0\x3e\x05\xca\x3e\x03abc"
+    ours, theirs = (o.NodeProto.FromString(wire) for o in (refeed.onnx, onnx))
+    assert str(ours) == str(theirs) == 'name: "n"\nop_type: "Add"\n'
+    assert ours.SerializeToString() == wire
+    assert [(field.field_number, field.data) for field in ours.UnknownFields()] == [(1000, 5), (1001, b"abc")]
+
+
+def test_classes_say_what_they_are_and_what_they_hold() -> None:
+    for name in ("NodeProto", "ModelProto", "TensorProto", "TypeProto"):
+        cls = getattr(refeed.onnx, name)
+        text = inspect.getdoc(cls)
+        assert text
+        for field in cls.DESCRIPTOR.fields:
+            assert f"\n{field.name} : " in text, field.name
+    text = inspect.getdoc(refeed.onnx.NodeProto) or ""
+    assert "input : list of str" in text
+    assert "attribute : list of AttributeProto" in text
+    assert "type : AttributeProto.AttributeType" in (inspect.getdoc(refeed.onnx.AttributeProto) or "")
+
+
+def test_methods_of_fields_have_a_signature() -> None:
+    node = refeed.onnx.NodeProto(name="n")
+    assert str(inspect.signature(node.has_name)) == "()"
+    assert str(inspect.signature(refeed.onnx.NodeProto.has_name)) == "(message, /)"
+    assert node.has_name.__text_signature__ == "()"
+    assert refeed.onnx.NodeProto.has_name(node)
+    assert str(inspect.signature(refeed.onnx.ModelProto().add_graph)) == "()"
+
+
+def test_a_dictionary_with_one_field_twice_keeps_the_last() -> None:
+    class Same(str):
+        """Equal to no other text."""
+
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            return id(self)
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+    fields: Any = {Same("op_type"): "First", Same("name"): "n", "op_type": "Last"}
+    model = refeed.onnx.GraphProto(node=[fields])
+    assert model.SerializeToString() == onnx.GraphProto(node=[{"op_type": "Last", "name": "n"}]).SerializeToString()

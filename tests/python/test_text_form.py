@@ -253,7 +253,7 @@ def test_fields_that_the_schema_does_not_know_are_named() -> None:
     with pytest.raises(printer.PrintError) as caught:
         printer.to_text(graph)
     assert caught.value.lost == (("node[0].2000", "is a field that the schema does not know"),)
-    with pytest.raises(printer.PrintError, match="cannot carry 1 field: 2000: is a field that the schema"):
+    with pytest.raises(printer.PrintError, match=r"cannot carry 1 field: 2000: is a field that the schema.*lossy"):
         printer.to_text(graph.node[0])
     assert printer.to_text(graph, fidelity="lossy") == '"" () => () {\n   y = Neg (x)\n}'
 
@@ -322,3 +322,17 @@ def test_strings_of_bytes() -> None:
     assert node.attribute[0].s == b"\xff\x00\x80"
     with pytest.raises(printer.PrintError, match=r"attribute\[0\].s: expected a string in UTF-8"):
         printer.to_text(node)
+
+
+def test_the_refusal_names_the_way_out_where_there_is_one() -> None:
+    node = messages.NodeProto(op_type="Add", doc_string="adds")
+    with pytest.raises(printer.PrintError) as caught:
+        printer.to_text(node)
+    assert str(caught.value).endswith('doc_string: has no syntax; fidelity="lossy" prints the rest')
+    assert printer.to_text(node, fidelity="lossy")
+    # Without a type there is nothing to print at all.
+    nothing = messages.TensorProto(dims=[1])
+    for fidelity in ("equivalent", "lossy"):
+        with pytest.raises(printer.PrintError) as caught:
+            printer.to_text(nothing, fidelity=fidelity)  # type: ignore[arg-type]
+        assert "lossy" not in str(caught.value)

@@ -45,6 +45,7 @@ from refeed.onnx import (
     helper,
     numpy_helper,
 )
+from refeed.onnx._arguments import need, need_items, need_message
 
 __all__ = ["GraphBuilder"]
 
@@ -86,10 +87,13 @@ class GraphBuilder:
 
         A builder that started from nothing, and was told no version of ai.onnx, takes the newest.
         """
+        need(domain, str, "domain")
+        need(version, int, "version")
         self._native.set_opset(domain, version)
 
     def opset_version(self, domain: str) -> int | None:
         """Return the imported version of a domain; "" and "ai.onnx" are the same."""
+        need(domain, str, "domain")
         return self._native.opset(domain)
 
     def opset_versions(self) -> dict[str, int]:
@@ -98,24 +102,29 @@ class GraphBuilder:
 
     def set_ir_version(self, version: int) -> None:
         """State the IR version. Unless it is stated, a new model has the oldest that knows its opset."""
+        need(version, int, "version")
         self._native.set_ir_version(version)
 
     # Names.
 
     def has_name(self, name: str) -> bool:
         """Return whether a value of this name is or was in the model, in whatever scope."""
+        need(name, str, "name")
         return self._native.has_name(name)
 
     def has_value(self, name: str) -> bool:
         """Return whether the root graph defines a value of this name."""
+        need(name, str, "name")
         return self._native.has_value(name)
 
     def fresh_name(self, stem: str) -> str:
         """Return a name that no value has or had: `stem`, or ``stem_1`` and so on. It is not returned twice."""
+        need(stem, str, "stem")
         return self._native.fresh_name(stem)
 
     def producer(self, value: str) -> int | None:
         """Return the position of the node that makes a value; None for inputs, initializers and unknown names."""
+        need(value, str, "value")
         return self._native.producer(value)
 
     # What a graph has.
@@ -220,6 +229,10 @@ class GraphBuilder:
         ModelError
             When the node reads what the root graph does not define, or an output's name is in use.
         """
+        need(op_type, str, "op_type")
+        need(domain, str, "domain")
+        need(name, str, "name")
+        given = need_items(inputs, (str, type(None)), "inputs")
         if isinstance(outputs, int):
             if outputs < 1:
                 raise ValueError(f"outputs: expected 1 or more, got {outputs}")
@@ -227,15 +240,17 @@ class GraphBuilder:
         elif isinstance(outputs, str):
             names = [outputs]
         else:
-            names = list(outputs or ())
+            names = [] if outputs is None else need_items(outputs, (str, type(None)), "outputs")
         made: list[AttributeProto] = []
         pairs = dict(more)
         if isinstance(attributes, Mapping):
             pairs = {**attributes, **pairs}
         elif attributes is not None:
-            made.extend(attributes)
+            made.extend(need_items(attributes, object, "attributes"))
+            for index, attribute in enumerate(made):
+                need_message(attribute, AttributeProto, f"attributes[{index}]")
         made.extend(helper.make_attribute(key, value) for key, value in sorted(pairs.items()) if value is not None)
-        return self._native.make_node(op_type, [each or "" for each in inputs], names, domain, name, made)
+        return self._native.make_node(op_type, [each or "" for each in given], names, domain, name, made)
 
     def make_initializer(self, value: TensorProto | np.ndarray[Any, Any], name: str = "", *, copy: bool = True) -> str:
         """Add an initializer.
@@ -264,10 +279,12 @@ class GraphBuilder:
 
     def make_sparse_initializer(self, value: SparseTensorProto) -> str:
         """Add a sparse initializer and return its name, which is that of its values. See `make_initializer`."""
+        need_message(value, SparseTensorProto, "value")
         return self._native.make_sparse_initializer(value)
 
     def make_encoded_initializer(self, value: EncodedValueProto) -> str:
         """Add an encoded initializer and return its name. See `make_initializer`."""
+        need_message(value, EncodedValueProto, "value")
         return self._native.make_encoded_initializer(value)
 
     def make_paged_cache_initializer(self, cache: PagedCacheProto) -> str:
@@ -276,6 +293,7 @@ class GraphBuilder:
         With the name of a graph input it is that input's default, which a caller may override; otherwise it is a
         constant of the graph. Its pages are checked at export.
         """
+        need_message(cache, PagedCacheProto, "cache")
         return self._native.make_paged_cache_initializer(cache)
 
     def make_constant(self, value: TensorProto | np.ndarray[Any, Any], name: str = "") -> str:
@@ -284,14 +302,17 @@ class GraphBuilder:
 
     def make_struct_type(self, declared: StructTypeProto) -> int:
         """Add a declaration to the model's catalogue of struct types and return its ``type_id``."""
+        need_message(declared, StructTypeProto, "declared")
         return self._native.make_struct_type(declared)
 
     def make_function(self, function: FunctionProto) -> None:
         """Add a model-local function."""
+        need_message(function, FunctionProto, "function")
         self._native.make_function(function)
 
     def make_persistent_binding(self, binding: PersistentBindingProto) -> None:
         """Add a persistent binding. Its names and types, and that nothing is bound twice, are checked at export."""
+        need_message(binding, PersistentBindingProto, "binding")
         self._native.make_persistent_binding(binding)
 
     def persistent_bindings(self) -> list[PersistentBindingProto]:
@@ -320,14 +341,17 @@ class GraphBuilder:
         ModelError
             When there is none, or something reads it and no initializer is there in its place.
         """
+        need(name, str, "name")
         return self._native.remove_input(name)
 
     def remove_output(self, name: str) -> ValueInfoProto:
         """Take a graph output away and return it; the value stays. While a binding names it, export is refused."""
+        need(name, str, "name")
         return self._native.remove_output(name)
 
     def remove_persistent_binding(self, input_name: str) -> PersistentBindingProto:
         """Take away the binding of an input, with its publication policy, and return it."""
+        need(input_name, str, "input_name")
         return self._native.remove_persistent_binding(input_name)
 
     def rename_value(self, old: str, new: str) -> None:
@@ -341,11 +365,18 @@ class GraphBuilder:
         ModelError
             When the root graph has no value `old`, or another value keeps the name `new`.
         """
+        need(old, str, "old")
+        need(new, str, "new")
         self._native.rename_values([(old, new)])
 
     def rename_values(self, names: Mapping[str, str]) -> None:
         """Rename values of the root graph, old names to new ones, at once: names may be swapped. See `rename_value`."""
-        self._native.rename_values(list(names.items()))
+        need(names, Mapping, "names")
+        pairs = list(names.items())
+        for old, new in pairs:
+            need(old, str, "names")
+            need(new, str, f"names[{old!r}]")
+        self._native.rename_values(pairs)
 
     def replace_all_uses(self, old: str, new: str) -> int:
         """Let every reader of a value read another one, and return how many nodes were changed.
@@ -358,10 +389,14 @@ class GraphBuilder:
         ModelError
             When the root graph does not have both, or a nested graph that reads `old` has its own value `new`.
         """
+        need(old, str, "old")
+        need(new, str, "new")
         return self._native.replace_all_uses(old, new)
 
     def replace_node(self, index: int, node: NodeProto) -> None:
         """Put a node in the place of another. One without outputs takes over those of the node that it replaces."""
+        need(index, int, "index")
+        need_message(node, NodeProto, "node")
         self._native.replace_node(index, node)
 
     def replace_nodes(self, removed: Iterable[int], added: Iterable[NodeProto]) -> None:
@@ -373,10 +408,14 @@ class GraphBuilder:
             When an output's name is in use, a value that is still read would be made by nothing, or nodes would need
             each other.
         """
-        self._native.replace_nodes(list(removed), list(added))
+        nodes = need_items(added, object, "added")
+        for index, node in enumerate(nodes):
+            need_message(node, NodeProto, f"added[{index}]")
+        self._native.replace_nodes(need_items(removed, int, "removed"), nodes)
 
     def remove_node(self, index: int) -> None:
         """Take a node away, when nothing reads what it makes."""
+        need(index, int, "index")
         self._native.replace_nodes([index], [])
 
     def remove_identity_nodes(self) -> int:
@@ -417,7 +456,7 @@ class GraphBuilder:
             would be there without the other.
         """
         part = GraphBuilder.__new__(GraphBuilder)
-        part._native = self._native.extract(list(inputs), list(outputs))
+        part._native = self._native.extract(need_items(inputs, str, "inputs"), need_items(outputs, str, "outputs"))
         return part
 
     def merge(self, other: "GraphBuilder", io_map: Iterable[tuple[str, str]] = (), prefix: str = "") -> None:
@@ -438,7 +477,14 @@ class GraphBuilder:
             When the models have names in common or disagree about opsets, functions, struct types or metadata, types do
             not fit, or a binding would lose an end.
         """
-        self._native.merge(other._native, list(io_map), prefix)
+        need(other, GraphBuilder, "other")
+        need(prefix, str, "prefix")
+        pairs = need_items(io_map, (tuple, list), "io_map")
+        for index, pair in enumerate(pairs):
+            if len(pair) != 2:
+                raise TypeError(f"io_map[{index}]: expected a pair of names, got {len(pair)} items")
+            need_items(pair, str, f"io_map[{index}]")
+        self._native.merge(other._native, [(mine, theirs) for mine, theirs in pairs], prefix)
 
     # Exports.
 
@@ -500,10 +546,14 @@ class GraphBuilder:
             While it has what a FunctionProto cannot: bindings, encoded or paged cache initializers, inputs with a
             default, quantization annotations; the message lists what would be lost. Also as `to_onnx`.
         """
+        need(domain, str, "domain")
+        need(name, str, "name")
         return self._native.to_function(domain, name)
 
     def load(self) -> Model:
         """Return the validated model as `refeed.load` does, ready to be bound and run."""
+        # Called on the class, as `refeed.load` would be, this gets no builder.
+        need(self, GraphBuilder, "self")
         return self._native.load()
 
     def __repr__(self) -> str:
@@ -516,21 +566,29 @@ def _info(name: str | ValueInfoProto, elem_type: int | TypeProto | None, shape: 
     if not isinstance(name, str):
         if elem_type is not None or shape is not None:
             raise TypeError("a ValueInfoProto states its type itself: expected no elem_type and no shape")
+        if not isinstance(name, ValueInfoProto):
+            need_message(name, ValueInfoProto, "name")
+            name = ValueInfoProto.FromString(name.SerializeToString())
         return name
     if elem_type is None:
         if shape is not None:
             raise TypeError("a shape needs an elem_type")
         return ValueInfoProto(name=name)
     if isinstance(elem_type, int):
+        if shape is not None:
+            need_items(shape, (int, str, type(None)), "shape")
         return helper.make_tensor_value_info(name, elem_type, shape)
     if shape is not None:
         raise TypeError("a TypeProto states its shape itself: expected no shape")
+    need(elem_type, (TypeProto, int), "elem_type")
     return helper.make_value_info(name, elem_type)
 
 
 def _tensor(value: TensorProto | np.ndarray[Any, Any], name: str, *, copy: bool = True) -> TensorProto:
+    need(name, str, "name")
     if isinstance(value, np.ndarray):
         return numpy_helper.from_array(value, name, copy=copy)
+    need_message(value, TensorProto, "value")
     if name:
         raise TypeError("a TensorProto states its name itself: expected no name")
     return value

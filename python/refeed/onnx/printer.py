@@ -59,7 +59,8 @@ def to_text(
     Raises
     ------
     PrintError
-        When something would not come back; its `lost` names every such field.
+        When something would not come back; its `lost` names every such field. Where `fidelity="lossy"` would print the
+        rest, the message says so.
     TypeError
         When `proto` is no message with a text form.
 
@@ -70,10 +71,10 @@ def to_text(
     >>> printer.to_text(node)
     'y = Clip <a: ints = [1, 2]> (x)\n'
     >>> node.doc_string = "cuts"
-    >>> printer.to_text(node)
+    >>> printer.to_text(node)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    refeed.errors.PrintError: the text form cannot carry 1 field: doc_string: has no syntax
+    refeed.errors.PrintError: the text form cannot carry 1 field: doc_string: has no syntax; ...
     """
     text: str = _onnx._print_text(proto, fidelity)
     return text

@@ -5,6 +5,7 @@ its ends are, and an extraction that would separate them is refused. Graphs with
 `refeed.onnx.builder.GraphBuilder.extract` carries those.
 """
 
+import difflib
 import os
 from collections import deque
 from collections.abc import Iterable
@@ -71,10 +72,22 @@ class Extractor:
 
     def _described(self, role: str, names: Iterable[str]) -> list[ValueInfoProto]:
         missing = [name for name in names if name not in self.value_infos]
+        unknown = [name for name in missing if not self._has(name)]
+        if unknown:
+            raise ModelError("; ".join(self._no_such(role, name) for name in unknown))
         if missing:
             listed = ", ".join(f"`{name}`" for name in missing)
             raise ModelError(f"{role} names without a declared type in the graph: {listed}; infer shapes first")
         return [self.value_infos[name] for name in names]
+
+    def _has(self, name: str) -> bool:
+        return name in self.value_infos or name in self.outmap or name in self.initializers
+
+    def _no_such(self, role: str, name: str) -> str:
+        known = sorted({*self.value_infos, *self.outmap, *self.initializers})
+        close = ", ".join(f"`{each}`" for each in difflib.get_close_matches(name, known))
+        hint = f"close names are {close}" if close else "no name is close to it"
+        return f"{role} name `{name}`: the graph has no such value; {hint}"
 
     def _needed(self, inputs: Iterable[str], outputs: Iterable[str]) -> list[NodeProto]:
         """Return the nodes that make outputs from inputs, in the graph's order."""
@@ -118,15 +131,16 @@ class Extractor:
         Raises
         ------
         ModelError
-            A `ValueError`: a name has no declared type; the graph has sparse initializers or quantization
-            annotations; a persistent binding would keep only one end.
+            A `ValueError`: the graph has no value of a name (the message lists close ones); a name has no declared
+            type; the graph has sparse initializers or quantization annotations; a persistent
+            binding would keep only one end.
         """
-        inputs = self._described("input", input_names)
-        outputs = self._described("output", output_names)
         for what in ("sparse_initializer", "quantization_annotation"):
             count = len(getattr(self.graph, what))
             if count:
                 raise ModelError(f"{what}: expected none, got {count}; GraphBuilder.extract carries them")
+        inputs = self._described("input", input_names)
+        outputs = self._described("output", output_names)
         nodes = self._needed(input_names, output_names)
         named = {name for node in nodes for name in (*reads(node), *node.output)} | set(output_names)
         graph = helper.make_graph(

@@ -2,7 +2,7 @@
 
 from refeed.errors import ModelError
 from refeed.onnx import GraphProto, ModelProto, TensorProto, helper
-from refeed.onnx._compose.names import need, read_instead
+from refeed.onnx._compose.names import need_text, read_instead
 
 __all__ = ["expand_out_dim", "expand_out_dim_graph"]
 
@@ -30,7 +30,7 @@ def expand_out_dim_graph(graph: GraphProto, dim_idx: int, inplace: bool | None =
     ModelError
         When an output is no tensor, or is bound to an input, whose type it would no longer have.
     """
-    need(graph, GraphProto, "graph")
+    need_text(graph, GraphProto, "graph")
     for binding in graph.persistent_bindings:
         raise ModelError(
             f"expand_out_dim_graph: output `{binding.output_name}` is bound to input `{binding.input_name}` and must "
@@ -95,7 +95,7 @@ def expand_out_dim(model: ModelProto, dim_idx: int, inplace: bool | None = False
     ModelError
         As `expand_out_dim_graph`.
     """
-    need(model, ModelProto, "model")
+    need_text(model, ModelProto, "model")
     if not inplace:
         copied = ModelProto()
         copied.CopyFrom(model)

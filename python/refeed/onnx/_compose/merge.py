@@ -3,7 +3,7 @@
 from refeed.errors import ModelError
 from refeed.onnx import GraphProto, ModelProto, OperatorSetIdProto, checker, helper, utils
 from refeed.onnx._carried import check_bindings, merge_struct_types, policies_of, refuse_caches
-from refeed.onnx._compose.names import check_overlapping_names, common, need, read_instead
+from refeed.onnx._compose.names import check_overlapping_names, common, need_text, read_instead
 from refeed.onnx._compose.prefix import add_prefix, add_prefix_graph
 
 __all__ = ["merge_graphs", "merge_models"]
@@ -58,8 +58,8 @@ def merge_graphs(
         A `ValueError`: a name in `io_map` does not exist; the graphs have names in common; a graph has paged cache or
         encoded initializers; a persistent binding would lose an end.
     """
-    need(g1, GraphProto, "g1")
-    need(g2, GraphProto, "g2")
+    need_text(g1, GraphProto, "g1")
+    need_text(g2, GraphProto, "g2")
     refuse_caches(g1, "merge_graphs")
     refuse_caches(g2, "merge_graphs")
     if prefix1:
@@ -185,8 +185,8 @@ def merge_models(
         the value of a metadata property, or in a struct type; when they have functions of one name; when one has
         training steps.
     """
-    need(m1, ModelProto, "m1")
-    need(m2, ModelProto, "m2")
+    need_text(m1, ModelProto, "m1")
+    need_text(m2, ModelProto, "m2")
     if m1.ir_version != m2.ir_version:
         raise ModelError(f"the models have different IR versions: {m1.ir_version} and {m2.ir_version}")
     opsets: dict[str, OperatorSetIdProto] = {}

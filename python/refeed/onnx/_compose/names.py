@@ -1,16 +1,20 @@
 """Names that graphs use, and reads that change."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from refeed._native import _onnx
 from refeed.onnx import GraphProto, NodeProto
+from refeed.onnx._arguments import need
 from refeed.onnx._carried import defined, subgraphs
 
-__all__ = ["check_overlapping_names", "common", "need", "read_instead"]
+__all__ = ["check_overlapping_names", "common", "need_text", "read_instead"]
 
 
-def need(value: object, kind: type, argument: str) -> None:
-    if not isinstance(value, kind):
-        raise TypeError(f"{argument}: expected {kind.__name__}, got {type(value).__name__}")
+def need_text(value: Any, kind: type, argument: str) -> None:
+    """Refuse what is no message of a class, and one with names that are not UTF-8: they cannot be put together."""
+    need(value, kind, argument)
+    _onnx._check_text(value)
 
 
 def common(first: Iterable[str], second: Iterable[str]) -> list[str]:
@@ -37,8 +41,8 @@ def check_overlapping_names(
         The category is one of "edge", "value_info", "initializer", "sparse_initializer"; those without a common name
         are left out.
     """
-    need(g1, GraphProto, "g1")
-    need(g2, GraphProto, "g2")
+    need_text(g1, GraphProto, "g1")
+    need_text(g2, GraphProto, "g2")
     mapped = {name for _, name in io_map or []}
 
     def edges(graph: GraphProto, leave_out: set[str]) -> list[str]:

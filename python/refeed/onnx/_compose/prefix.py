@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from refeed.onnx import GraphProto, ModelProto
 from refeed.onnx._carried import PUBLISH_PREFIX, defined, nested_graphs, refuse_caches, subgraphs
-from refeed.onnx._compose.names import need
+from refeed.onnx._compose.names import need_text
 
 __all__ = ["add_prefix", "add_prefix_graph"]
 
@@ -56,7 +56,7 @@ def add_prefix_graph(
     ModelError
         When it has paged cache or encoded initializers.
     """
-    need(graph, GraphProto, "graph")
+    need_text(graph, GraphProto, "graph")
     refuse_caches(graph, "add_prefix_graph")
     if not inplace:
         copied = GraphProto()
@@ -180,7 +180,7 @@ def add_prefix(
     ModelError
         When its graph has paged cache or encoded initializers.
     """
-    need(model, ModelProto, "model")
+    need_text(model, ModelProto, "model")
     refuse_caches(model.graph, "add_prefix")
     if not inplace:
         copied = ModelProto()

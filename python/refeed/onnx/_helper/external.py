@@ -11,13 +11,13 @@ import warnings
 from pathlib import PurePath
 from typing import NamedTuple
 
+from refeed._native import _onnx
 from refeed.errors import ModelError
 from refeed.onnx.messages import TensorProto
 
 _KEYS = ("location", "offset", "length", "checksum", "basepath")
 #: A key from a file is shown so long at most, and so many unknown ones are named.
 _SHOWN_KEY, _SHOWN_KEYS = 100, 10
-_LONGEST_LOCATION = 4096
 #: How far beyond the end of a file an offset may lie, so that a few bytes cannot ask for a file of any size.
 MAX_PADDING = 64 * 1024
 
@@ -157,24 +157,14 @@ def write_external_data(tensor: TensorProto, base_path: str) -> Written:
 
 def _parts(tensor: str, location: str) -> list[str]:
     """Return the folders and the file that a location names."""
-    drive = len(location) > 1 and location[1] == ":" and location[0].isalpha()
-    if not location:
-        why = "is empty"
-    elif len(location.encode("utf-8", "surrogatepass")) > _LONGEST_LOCATION:
-        why = f"is longer than {_LONGEST_LOCATION} bytes"
-    elif "\0" in location:
-        why = "contains a zero byte"
-    elif location.startswith(("/", "\\")) or drive:
-        why = "is an absolute path"
-    elif "\\" in location:
-        why = "contains a backslash"
-    elif ".." in location.split("/"):
-        why = "contains '..'"
+    try:
+        parts: list[str] = _onnx._location_parts(location)
+    except (TypeError, UnicodeError):  # `bytes` that came from a file, or half a pair of surrogates
+        why = "is not UTF-8"
+    except ModelError as error:
+        why = str(error)
     else:
-        parts = [part for part in location.split("/") if part != "."]
-        if parts and all(parts):
-            return parts
-        why = "names no file"
+        return parts
     raise ModelError(
         f"tensor {tensor!r}: the location {location[:_SHOWN_KEY]!r} of its external data {why}; expected the name of "
         "a file in the model's folder"
