@@ -17,7 +17,7 @@ def test_wrong_arguments_are_named_with_what_was_expected_and_got() -> None:
     refused: list[tuple[Callable[[], Any], str]] = [
         (lambda: builder.merge(wrong), "other: expected GraphBuilder, got NoneType"),
         (lambda: builder.merge(GraphBuilder("g"), wrong), "io_map: expected an iterable, got NoneType"),
-        (lambda: builder.merge(GraphBuilder("g"), ["ab", wrong]), "io_map[0]: expected tuple or list, got str"),
+        (lambda: builder.merge(GraphBuilder("g"), ["ab", wrong]), "io_map[0]: expected tuple or list, got str"),  # type: ignore[list-item]
         (lambda: builder.merge(GraphBuilder("g"), [("a",)]), "io_map[0]: expected a pair of names, got 1 items"),  # type: ignore[list-item]
         (lambda: builder.merge(GraphBuilder("g"), [("a", wrong)]), "io_map[0][1]: expected str, got NoneType"),
         (lambda: builder.merge(GraphBuilder("g"), prefix=wrong), "prefix: expected str, got NoneType"),
