@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use refeed_benches::{accumulate, decoder};
-use refeed_runtime::{PersistentValueState, RuntimeContext, RuntimeSessionOptions};
+use refeed_runtime::{PersistentValueState, RunControl, RuntimeContext, RuntimeSessionOptions};
 use refeed_values::Tensor;
 use std::hint::black_box;
 
@@ -19,7 +19,11 @@ fn call(criterion: &mut Criterion) {
     let position = state.input_position("delta").expect("an input");
     criterion.bench_function("state/accumulate", |bench| {
         bench.iter(|| {
-            black_box(state.run_positions(&context, &[(position, delta.clone().into())], None))
+            black_box(state.run_positions(
+                &context,
+                &[(position, delta.clone().into())],
+                RunControl::default(),
+            ))
         });
     });
 }

@@ -27,6 +27,7 @@ from refeed._native import (
 )
 from refeed.errors import (
     CancelledError,
+    CompletionError,
     CopyWarning,
     DecodeError,
     EncodeError,
@@ -50,6 +51,7 @@ __all__ = [
     "Binding",
     "BoundPair",
     "CancelledError",
+    "CompletionError",
     "CopyWarning",
     "DecodeError",
     "EncodeError",

@@ -21,7 +21,7 @@ from refeed.onnx.messages import (
     TensorProto,
     ValueInfoProto,
 )
-from refeed.runtime import RuntimeEventAction
+from refeed.runtime import RuntimeEventAction, TaskStatus
 
 __all__ = [
     "BindReport",
@@ -441,6 +441,48 @@ class RuntimeContext:
         """Forget all recorded events."""
 
 @final
+class TaskCompletion:
+    """A single-use handle to one run of a state: any thread may cancel it until the run publishes.
+
+    Of a publication and a cancellation that meet, exactly one wins. The kernel that runs when it is cancelled
+    finishes, later nodes do not start, and nothing is published.
+
+    Parameters
+    ----------
+    task_id : int
+        The caller's number, for messages.
+
+    Examples
+    --------
+    ```python
+    completion = runtime.TaskCompletion()
+    threading.Timer(2.0, completion.cancel, ["too slow"]).start()
+    outputs = state.run(context, feeds, completion)
+    ```
+    """
+
+    def __new__(cls, task_id: int = 0) -> Self: ...
+    def cancel(self, message: str = "") -> None:
+        """Decide that the run publishes nothing; it ends with a `CancelledError` that carries `message`.
+
+        Raises
+        ------
+        CompletionError
+            When the run has published, or the completion was cancelled before.
+        """
+    def is_ready(self) -> bool:
+        """Whether it is decided: the run has published, or it was cancelled."""
+    @property
+    def status(self) -> TaskStatus:
+        """Where it stands now."""
+    @property
+    def task_id(self) -> int:
+        """The caller's number."""
+    @property
+    def message(self) -> str:
+        """What the canceller said; empty before that."""
+
+@final
 class RuntimeEvent:
     """One recorded fact. Read only."""
 
@@ -655,13 +697,32 @@ class PersistentValueState:
         check_shapes: bool | None = None,
     ) -> Self: ...
     @overload
-    def run(self, context: RuntimeContext | None, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]:
+    def run(
+        self,
+        context: RuntimeContext | None,
+        feeds: Mapping[str, _TensorLike],
+        completion: TaskCompletion | None = None,
+    ) -> dict[str, Tensor]:
         """Run one step: retained values and `feeds` in, all graph outputs out. Bound outputs are retained.
 
         The context may be left out: ``run(feeds)``. A call that fails leaves the state as it was.
 
+        Parameters
+        ----------
+        context : RuntimeContext, optional
+            What the calls of a request share.
+        feeds : mapping of str to tensor-like
+            Every input that is neither retained nor given by an initializer.
+        completion : TaskCompletion, optional
+            Pending; any thread may cancel it until the call publishes. The publication succeeds it, a failure leaves
+            it pending.
+
         Raises
         ------
+        CancelledError
+            When the completion was cancelled, before the call or during it. Nothing was published.
+        CompletionError
+            When another run has or had the completion.
         ValueTypeError
             When a feed is unknown, missing, names a bound input, or contradicts its declaration.
         KernelError
@@ -672,9 +733,17 @@ class PersistentValueState:
             When the state is closed.
         """
     @overload
-    def run(self, context: Mapping[str, _TensorLike], feeds: None = None) -> dict[str, Tensor]: ...
+    def run(
+        self, context: Mapping[str, _TensorLike], feeds: None = None, completion: TaskCompletion | None = None
+    ) -> dict[str, Tensor]: ...
     @overload
-    def run(self, context: None = None, *, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]: ...
+    def run(
+        self,
+        context: None = None,
+        *,
+        feeds: Mapping[str, _TensorLike],
+        completion: TaskCompletion | None = None,
+    ) -> dict[str, Tensor]: ...
     def reset(self, initial: Mapping[str, _TensorLike]) -> None:
         """Replace every retained value, without a copy.
 

@@ -8,6 +8,7 @@ for sizes, `BufferError` for DLPack, `OSError` and its kinds for files.
 
 __all__ = [
     "CancelledError",
+    "CompletionError",
     "CopyWarning",
     "DecodeError",
     "EncodeError",
@@ -62,8 +63,12 @@ class StateBusyError(Error, ValueError, RuntimeError):
     """Two operations of one state at the same time, or one from inside another."""
 
 
-class CancelledError(Error, RuntimeError):
+class CancelledError(Error, ValueError, RuntimeError):
     """A call that was stopped before it published anything."""
+
+
+class CompletionError(Error, ValueError, RuntimeError):
+    """A `TaskCompletion` that is used twice: cancelled after the decision, or given to a second run."""
 
 
 class KernelError(Error, RuntimeError):

@@ -14,6 +14,7 @@ from refeed._native import (
     RuntimeEvent,
     RuntimeSession,
     RuntimeSessionOptions,
+    TaskCompletion,
     Tensor,
     default_opset,
     tensor_from_numpy,
@@ -34,6 +35,8 @@ __all__ = [
     "RuntimeEventAction",
     "RuntimeSession",
     "RuntimeSessionOptions",
+    "TaskCompletion",
+    "TaskStatus",
     "Tensor",
     "default_opset",
     "run_model",
@@ -52,6 +55,15 @@ class RuntimeEventAction(enum.IntEnum):
     kRemove = 2  # noqa: N815
     kRunNode = 3  # noqa: N815
     kPersistentStorage = 4  # noqa: N815
+
+
+class TaskStatus(enum.IntEnum):
+    """Where a `TaskCompletion` stands. There is no 3 (failed): a run that fails leaves its completion pending."""
+
+    kPending = 0  # noqa: N815
+    kRunning = 1  # noqa: N815
+    kSucceeded = 2  # noqa: N815
+    kCancelled = 4  # noqa: N815
 
 
 def run_model(model: Any, inputs: Iterable[Tensor], verbose: int = 0) -> list[Tensor]:

@@ -28,6 +28,8 @@ def test_the_tree() -> None:
     }
     assert all("Error" in names for names in bases.values())
     assert {name for name, names in bases.items() if "ValueError" in names} == {
+        "CancelledError",
+        "CompletionError",
         "DecodeError",
         "EncodeError",
         "InferenceError",
@@ -41,6 +43,7 @@ def test_the_tree() -> None:
     }
     assert {name for name, names in bases.items() if "RuntimeError" in names} == {
         "CancelledError",
+        "CompletionError",
         "KernelError",
         "StateBusyError",
         "StateClosedError",

@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use refeed_graph::{BindError, BindingError, LoadError, ModelError};
 use refeed_runtime::kernel::OpError;
-use refeed_runtime::{RunError, SessionError, StateError};
+use refeed_runtime::{CompletionError, RunError, SessionError, StateError};
 use refeed_values::{AppendError, ExtentError, TensorError};
 use std::fmt::Display;
 use std::io;
@@ -19,6 +19,7 @@ pub(crate) enum Class {
     StateClosed,
     StateBusy,
     Cancelled,
+    Completion,
     Kernel,
     Internal,
     Decode,
@@ -32,12 +33,13 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 15] = [
+    const ALL: [(Class, &'static str); 16] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
         (Class::StateBusy, "StateBusyError"),
         (Class::Cancelled, "CancelledError"),
+        (Class::Completion, "CompletionError"),
         (Class::Kernel, "KernelError"),
         (Class::Internal, "InternalError"),
         (Class::Decode, "DecodeError"),
@@ -194,6 +196,12 @@ impl IntoPyErr for RunError {
     }
 }
 
+impl IntoPyErr for CompletionError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        Class::Completion.error(py, self)
+    }
+}
+
 impl IntoPyErr for StateError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
@@ -206,6 +214,8 @@ impl IntoPyErr for StateError {
             StateError::NoBindings => Class::Model.error(py, self),
             StateError::Busy => Class::StateBusy.error(py, self),
             StateError::Closed => Class::StateClosed.error(py, self),
+            StateError::Cancelled { .. } => Class::Cancelled.error(py, self),
+            StateError::Completion(source) => source.into_py(py),
             other => Class::ValueType.error(py, other),
         }
     }

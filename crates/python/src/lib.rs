@@ -27,6 +27,8 @@ mod _native {
     #[pymodule_export]
     use crate::onnx_builder::PyGraphBuilder;
     #[pymodule_export]
+    use crate::runtime::completion::PyTaskCompletion;
+    #[pymodule_export]
     use crate::runtime::context::{PyKernelContext, PyOpsetId, PyRuntimeContext, default_opset};
     #[pymodule_export]
     use crate::runtime::conversion::{

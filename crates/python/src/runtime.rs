@@ -1,5 +1,6 @@
 //! `refeed.runtime`: tensors, contexts, options, sessions, states, events.
 
+pub(crate) mod completion;
 pub(crate) mod context;
 pub(crate) mod conversion;
 pub(crate) mod events;

@@ -81,6 +81,7 @@
 //! | [`RuntimeSession`] | yes | yes | threads may run one session at the same time |
 //! | [`PersistentValueState`] | yes | yes | one operation at a time; a second one fails at once with `Busy` |
 //! | [`RuntimeContext`] | yes | yes | clones share the event log |
+//! | [`TaskCompletion`] | yes | yes | any thread may cancel a run |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -94,9 +95,10 @@ pub use refeed_graph::{
     BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
 };
 pub use refeed_runtime::{
-    AppendReuse, BindingReport, Explanation, KernelContext, OperatorUse, OpsetId, Outcome, Outputs,
-    PersistentValueState, RuntimeContext, RuntimeContextOptions, RuntimeEvent, RuntimeEventAction,
-    RuntimeSession, RuntimeSessionOptions, SessionError, StateError, StorageReport, survey,
+    AppendReuse, BindingReport, CompletionError, Explanation, KernelContext, OperatorUse, OpsetId,
+    Outcome, Outputs, PersistentValueState, RuntimeContext, RuntimeContextOptions, RuntimeEvent,
+    RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, SessionError, StateError,
+    StorageReport, TaskCompletion, TaskStatus, survey,
 };
 pub use refeed_values::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor};
 
@@ -113,5 +115,6 @@ mod tests {
         threads_may_share::<RuntimeSession>();
         threads_may_share::<PersistentValueState>();
         threads_may_share::<RuntimeContext>();
+        threads_may_share::<TaskCompletion>();
     }
 }

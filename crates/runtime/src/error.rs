@@ -1,5 +1,6 @@
 //! What can go wrong with a session, a state or a call.
 
+use crate::completion::CompletionError;
 use crate::conform::ConformError;
 use crate::events::NodeLabel;
 use crate::kernel::OpError;
@@ -69,6 +70,15 @@ impl RunError {
         match &self.source {
             OpError::Interrupted => true,
             other => other.nested().is_some_and(RunError::is_interrupt),
+        }
+    }
+
+    /// Whether a cancelled completion ended the run.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        match &self.source {
+            OpError::Cancelled => true,
+            OpError::Nested(inner) => inner.is_cancelled(),
+            _ => false,
         }
     }
 }
@@ -233,6 +243,23 @@ pub enum StateError {
     /// The state is closed.
     #[error("state is closed")]
     Closed,
+    /// The run's completion was cancelled before the run published anything.
+    #[error("run cancelled{}", told(.message))]
+    Cancelled {
+        /// What the canceller said; may be empty.
+        message: Arc<str>,
+    },
+    /// A completion that is in use or used up.
+    #[error(transparent)]
+    Completion(#[from] CompletionError),
+}
+
+/// A canceller's words, behind a colon.
+fn told(message: &str) -> String {
+    match message {
+        "" => String::new(),
+        message => format!(": {message}"),
+    }
 }
 
 impl StateError {

@@ -64,6 +64,7 @@ fn run(
     if index.is_multiple_of(CLOCK_EVERY) {
         environment.interrupt.check()?;
     }
+    environment.interrupt.between_nodes()?;
     #[cfg(feature = "testing")]
     crate::testing::check()?;
     if step.doubtful {

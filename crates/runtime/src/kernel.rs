@@ -31,6 +31,11 @@ pub trait Kernel: Send + Sync {
         Kinds::Tensors
     }
 
+    /// The axis along which it appends to a retained input; negative counts from the last. `None` when it does not.
+    fn append_axis(&self) -> Option<i64> {
+        None
+    }
+
     /// Whether it may leave an output that is wanted without a value: an empty optional value.
     fn may_leave_empty(&self) -> bool {
         false
@@ -140,6 +145,9 @@ pub enum OpError {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
+    /// The run's completion was cancelled before this node started.
+    #[error("cancelled")]
+    Cancelled,
     /// Planted by a test.
     #[cfg(feature = "testing")]
     #[error("injected failure")]

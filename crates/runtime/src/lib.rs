@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 mod append;
+mod completion;
 mod conform;
 mod context;
 mod control;
@@ -30,12 +31,13 @@ mod state;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use completion::{CompletionError, TaskCompletion, TaskStatus};
 pub use conform::ConformError;
 pub use context::{KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions};
 pub use error::{NodePath, NodeProblem, RunError, SessionError, StateError};
 pub use events::{RuntimeEvent, RuntimeEventAction, StorageReport};
 pub use explain::{BindingReport, Explanation, Outcome};
-pub use interrupt::Poll;
+pub use interrupt::{Poll, RunControl};
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};
 pub use session::{Outputs, RuntimeSession};

@@ -6,7 +6,7 @@ use crate::context::RuntimeContext;
 use crate::error::{SessionError, StateError};
 use crate::events::Meter;
 use crate::execute::{Environment, execute};
-use crate::interrupt::{Interrupt, Poll};
+use crate::interrupt::{Interrupt, Poll, RunControl};
 use crate::options::RuntimeSessionOptions;
 use crate::plan::{Plan, compile};
 use refeed_graph::types::{ValueInfo, ValueType};
@@ -179,14 +179,14 @@ impl Workspace {
         core: &Core,
         appends: &mut Appends,
         meter: &mut Meter,
-        poll: Option<Poll>,
+        control: RunControl<'_>,
     ) -> Result<(), StateError> {
         let mut environment = Environment {
             pool: &mut self.pool,
             compute: &core.compute,
             appends,
             meter,
-            interrupt: &mut Interrupt::new(poll),
+            interrupt: &mut Interrupt::new(control),
         };
         execute(&core.plan, &mut self.slots, &mut environment)?;
         Ok(())
@@ -462,7 +462,11 @@ impl RuntimeSession {
         }
         workspace.check_inputs(core)?;
         let mut meter = Meter::new(context.log(), core.allocator.clone());
-        workspace.execute(core, &mut Appends::default(), &mut meter, poll)?;
+        let control = RunControl {
+            poll,
+            completion: None,
+        };
+        workspace.execute(core, &mut Appends::default(), &mut meter, control)?;
         let outputs = workspace.collect(core, feeds, |_| false)?;
         if core.options.check_shapes {
             for (rule, value) in core.outputs.iter().zip(&outputs) {

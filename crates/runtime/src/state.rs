@@ -19,10 +19,11 @@ mod initial;
 mod step;
 
 use crate::append::Appends;
+use crate::completion::TaskCompletion;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
 use crate::explain::Outcome;
-use crate::interrupt::Poll;
+use crate::interrupt::RunControl;
 use crate::options::RuntimeSessionOptions;
 use crate::persistent_value::PersistentValue;
 use crate::session::{Core, Outputs, RuntimeSession, Workspace};
@@ -197,29 +198,70 @@ impl PersistentValueState {
         feeds: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<Outputs, StateError> {
         let feeds = self.core.positions(feeds)?;
-        self.run_positions(context, &feeds, None)
+        self.run_positions(context, &feeds, RunControl::default())
     }
 
-    /// As [`PersistentValueState::run`], with feeds by input position and a poll that can stop the run.
+    /// As [`PersistentValueState::run`], with a completion that other threads may cancel. The publication succeeds it.
+    ///
+    /// ```no_run
+    /// use refeed_runtime::{PersistentValueState, RuntimeContext, StateError, TaskCompletion};
+    /// use refeed_values::Tensor;
+    /// # fn example(state: &PersistentValueState, delta: Tensor) -> Result<(), StateError> {
+    /// let completion = TaskCompletion::default();
+    /// let canceller = completion.clone();
+    /// std::thread::spawn(move || canceller.cancel("the client is gone"));
+    /// match state.run_until(&RuntimeContext::default(), [("delta", delta)], &completion) {
+    ///     Ok(outputs) => println!("published: {outputs:?}"),
+    ///     Err(StateError::Cancelled { message }) => println!("nothing was published: {message}"),
+    ///     Err(other) => return Err(other),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// As [`PersistentValueState::run`].
+    /// As [`PersistentValueState::run`]; [`StateError::Cancelled`] when a cancellation won, and
+    /// [`StateError::Completion`] when another run has or had the completion.
+    pub fn run_until<'n, V: Into<RuntimeValue>>(
+        &self,
+        context: &RuntimeContext,
+        feeds: impl IntoIterator<Item = (&'n str, V)>,
+        completion: &TaskCompletion,
+    ) -> Result<Outputs, StateError> {
+        let feeds = self.core.positions(feeds)?;
+        let control = RunControl {
+            completion: Some(completion),
+            ..RunControl::default()
+        };
+        self.run_positions(context, &feeds, control)
+    }
+
+    /// As [`PersistentValueState::run`], with feeds by input position and what can stop the run.
+    ///
+    /// # Errors
+    /// As [`PersistentValueState::run_until`].
     pub fn run_positions(
         &self,
         context: &RuntimeContext,
         feeds: &[(usize, RuntimeValue)],
-        poll: Option<Poll>,
+        control: RunControl<'_>,
     ) -> Result<Outputs, StateError> {
         let mut guard = self.take()?;
         let inner = guard.as_mut().ok_or(StateError::Closed)?;
-        let result = inner.step(&self.core, context, feeds, poll);
+        let running = control.completion.map(TaskCompletion::begin).transpose()?;
+        let result = inner.step(&self.core, context, feeds, control, running.as_ref());
         if result.is_err() {
             // Slots first: only then can given-back rows be known to be unseen.
             inner.workspace.abandon(&self.core);
             inner.appends.abandon();
         }
         self.note_warnings(inner);
-        Ok(Outputs::new(&self.core, result?))
+        match (result, control.completion) {
+            (Ok(outputs), _) => Ok(Outputs::new(&self.core, outputs)),
+            (Err(StateError::Run(run)), Some(completion)) if run.is_cancelled() => {
+                Err(completion.cancelled())
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Replaces every retained value. They are kept without a copy.
@@ -234,8 +276,7 @@ impl PersistentValueState {
         let inner = guard.as_mut().ok_or(StateError::Closed)?;
         let initial = check_initial(&self.core, initial, &mut inner.workspace.warnings)?;
         self.note_warnings(inner);
-        inner.commit(Next::replacing(initial));
-        Ok(())
+        inner.commit(Next::replacing(initial), None)
     }
 
     /// Releases the retained values. Closing again does nothing; any other use is an error from now on.

@@ -64,7 +64,7 @@
 //! The same protocol is what the loom models of this module run, with each of these rules broken in turn.
 
 mod candidate;
-mod fault;
+pub(crate) mod fault;
 mod geometry;
 mod lease;
 mod persistent_tensor;

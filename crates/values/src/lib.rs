@@ -15,6 +15,7 @@
 mod allocation;
 pub mod append;
 mod buffer;
+pub mod completion;
 mod dtype;
 pub mod encoded;
 mod extent;

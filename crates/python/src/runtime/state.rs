@@ -3,6 +3,7 @@
 use crate::error::Class;
 use crate::model::{PyModel, source};
 use crate::run;
+use crate::runtime::completion::PyTaskCompletion;
 use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::explain::PyExplanation;
 use crate::runtime::feeds::{self, Feeds, Names};
@@ -12,7 +13,7 @@ use crate::runtime::value::{named, write};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use refeed_runtime::{PersistentValueState, RuntimeContext};
+use refeed_runtime::{PersistentValueState, RunControl, RuntimeContext};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -89,12 +90,13 @@ impl PyPersistentValueState {
         })
     }
 
-    #[pyo3(signature = (context = None, feeds = None))]
+    #[pyo3(signature = (context = None, feeds = None, completion = None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         context: Option<&Bound<'py, PyAny>>,
         feeds: Option<&Bound<'py, PyAny>>,
+        completion: Option<&Bound<'py, PyTaskCompletion>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (context, feeds) = match (context, feeds) {
             (Some(context), feeds) => match (context.cast::<PyRuntimeContext>(), feeds) {
@@ -116,8 +118,11 @@ impl PyPersistentValueState {
         if self.inner.warning_count() > 0 && !self.told.load(Ordering::Relaxed) {
             self.tell(py)?;
         }
-        let poll = run::poll(py);
-        let outputs = run::detached(py, || self.inner.run_positions(context, &read, poll))?;
+        let control = RunControl {
+            poll: run::poll(py),
+            completion: completion.map(|completion| &completion.get().inner),
+        };
+        let outputs = run::detached(py, || self.inner.run_positions(context, &read, control))?;
         named(py, &self.names.outputs, outputs.into_values(), &self.warned)
     }
 

@@ -144,7 +144,7 @@ impl Trial {
             sites: &[],
             appends: &mut Appends::default(),
             meter: &mut Meter::new(None, allocator),
-            interrupt: &mut Interrupt::new(None),
+            interrupt: &mut Interrupt::new(Default::default()),
         })?;
         Ok(outputs
             .into_iter()

@@ -51,7 +51,7 @@ impl Folding {
             sites: &[],
             appends: &mut Appends::default(),
             meter: &mut Meter::new(None, self.allocator.clone()),
-            interrupt: &mut Interrupt::new(None),
+            interrupt: &mut Interrupt::new(Default::default()),
         };
         step.kernel.run(&mut call).ok()?;
         let complete = outputs

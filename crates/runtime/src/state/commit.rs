@@ -1,6 +1,8 @@
 //! The one commit point: whatever changes retained values, changes them here, all at once.
 
 use super::{Inner, Retained};
+use crate::completion::Running;
+use crate::error::StateError;
 use crate::explain::Outcome;
 use crate::persistent_value::PersistentValue;
 use refeed_values::RuntimeValue;
@@ -30,8 +32,18 @@ impl Next {
 }
 
 impl Inner {
-    /// Swaps the handles. Nothing can fail here.
-    pub(super) fn commit(&mut self, next: Next) {
+    /// Decides against whoever may cancel, then swaps the handles; nothing can fail in between.
+    ///
+    /// # Errors
+    /// When the call's completion was cancelled first; nothing has changed then.
+    pub(super) fn commit(
+        &mut self,
+        next: Next,
+        running: Option<&Running<'_>>,
+    ) -> Result<(), StateError> {
+        if let Some(running) = running {
+            running.publish()?;
+        }
         for (index, (change, outcome)) in next.0.into_iter().enumerate() {
             self.explanation[index] = outcome;
             let (value, published) = match change {
@@ -48,5 +60,6 @@ impl Inner {
             };
             self.retained[index] = Retained { value, published };
         }
+        Ok(())
     }
 }

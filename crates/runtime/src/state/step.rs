@@ -2,11 +2,12 @@
 
 use super::Inner;
 use super::commit::{Change, Next};
+use crate::completion::Running;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
 use crate::events::Meter;
 use crate::explain::Outcome;
-use crate::interrupt::Poll;
+use crate::interrupt::RunControl;
 use crate::session::{Core, note_clash};
 use refeed_graph::Publish;
 use refeed_values::RuntimeValue;
@@ -30,7 +31,8 @@ impl Inner {
         core: &Core,
         context: &RuntimeContext,
         feeds: &[(usize, RuntimeValue)],
-        poll: Option<Poll>,
+        control: RunControl<'_>,
+        running: Option<&Running<'_>>,
     ) -> Result<Vec<RuntimeValue>, StateError> {
         let bindings = core.model.bindings();
         let workspace = &mut self.workspace;
@@ -62,7 +64,7 @@ impl Inner {
         }
         workspace.check_inputs(core)?;
         let mut meter = Meter::new(context.log(), core.allocator.clone());
-        workspace.execute(core, &mut self.appends, &mut meter, poll)?;
+        workspace.execute(core, &mut self.appends, &mut meter, control)?;
         let outputs = workspace.collect(core, feeds, |output| {
             bindings
                 .iter()
@@ -98,7 +100,7 @@ impl Inner {
             };
             StateError::Run(Box::new(crate::error::RunError { node, source }))
         })?;
-        // Slots let go of the outputs now; from here on nothing can fail.
+        // Slots let go of the outputs now; from here on nothing but the decision to cancel can fail.
         workspace.end(core);
         let next = bindings.iter().zip(publishes).enumerate();
         let next = next.map(|(index, (binding, publish))| match publish {
@@ -111,7 +113,7 @@ impl Inner {
             }
         });
         let next = Next(next.collect());
-        self.commit(next);
+        self.commit(next, running)?;
         self.rewritten = meter.rewritten;
         Ok(outputs)
     }

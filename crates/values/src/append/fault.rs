@@ -1,8 +1,8 @@
-//! Faults that the loom models plant into the protocol, to prove that the models would see them.
+//! Faults that the loom models plant into the protocols, to prove that the models would see them.
 //!
 //! Outside loom no fault exists: `planted` is constantly false.
 
-/// One broken rule of the protocol; the numbers are those of the head of `append.rs`.
+/// One broken rule; the numbers are those of the head of `append.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// 5: rows are given back by a store, and empty reservations give back, too.
@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     ForgottenView,
     /// 2: the watermark is not compared with the end row.
     UncheckedClaim,
+    /// A publication does not compare with the decision that a canceller may have made (`completion.rs`).
+    PublicationByStore,
     /// 4: a reader makes one reference over its whole extent.
     #[cfg(loom)]
     SpanningReference,

@@ -1,0 +1,181 @@
+"""`TaskCompletion`: one winner between publication and cancellation, and what each of them leaves behind."""
+
+import os
+import random
+import threading
+import time
+
+import graphs
+import numpy as np
+import pytest
+import refeed
+from onnx import helper
+from refeed import runtime
+
+STATUS = runtime.TaskStatus
+ONES = np.ones(2, np.float32)
+
+
+def accumulate() -> runtime.PersistentValueState:
+    model, _ = refeed.bind(graphs.accumulate(), [("past", "present")])
+    return runtime.PersistentValueState(model, {"past": np.zeros(2, np.float32)})
+
+
+def past(state: runtime.PersistentValueState) -> list[float]:
+    return list(np.asarray(state.values["past"]))
+
+
+def test_a_publication_succeeds_it() -> None:
+    state, completion = accumulate(), runtime.TaskCompletion(7)
+    assert (completion.task_id, completion.status, completion.is_ready()) == (7, STATUS.kPending, False)
+    state.run(None, {"delta": ONES}, completion)
+    assert (completion.status, completion.is_ready(), completion.message) == (STATUS.kSucceeded, True, "")
+    with pytest.raises(refeed.CompletionError, match="task 7 is already succeeded"):
+        completion.cancel("too late")
+    assert completion.message == ""
+    with pytest.raises(refeed.CompletionError, match="task 7 is succeeded: expected a pending completion"):
+        state.run(None, {"delta": ONES}, completion)
+    assert past(state) == [1, 1]
+
+
+def test_a_run_is_rejected_that_was_cancelled_before() -> None:
+    state, completion = accumulate(), runtime.TaskCompletion()
+    completion.cancel("request no longer needed")
+    assert (completion.status, completion.message) == (STATUS.kCancelled, "request no longer needed")
+    with pytest.raises(refeed.CancelledError, match="run cancelled: request no longer needed"):
+        state.run({"delta": ONES}, completion=completion)
+    with pytest.raises(refeed.CompletionError, match="already cancelled"):
+        completion.cancel("again")
+    assert completion.message == "request no longer needed"
+    assert past(state) == [0, 0]
+    state.run({"delta": ONES})
+    assert past(state) == [1, 1]
+
+
+def test_a_run_that_fails_leaves_it_pending() -> None:
+    state, completion = accumulate(), runtime.TaskCompletion()
+    for feeds in ({}, {"delta": np.ones(3, np.float32)}):
+        with pytest.raises(refeed.ValueTypeError):
+            state.run(None, feeds, completion)
+        assert completion.status == STATUS.kPending
+    state.run(None, {"delta": ONES}, completion)
+    assert completion.status == STATUS.kSucceeded
+
+
+def test_a_busy_or_closed_state_is_told_first() -> None:
+    state, completion = accumulate(), runtime.TaskCompletion()
+    completion.cancel()
+    state.close()
+    with pytest.raises(refeed.StateClosedError):
+        state.run(None, {"delta": ONES}, completion)
+
+
+def test_wrong_types_are_refused() -> None:
+    state = accumulate()
+    with pytest.raises(TypeError):
+        state.run(None, {"delta": ONES}, "completion")  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        runtime.TaskCompletion("a")  # type: ignore[arg-type]
+
+
+def chain(layers: int, size: int = 192) -> refeed.Model:
+    """present = past + x w ... w, with `layers` products."""
+    nodes = [helper.make_node("MatMul", [f"h{i}" if i else "x", "w"], [f"h{i + 1}"]) for i in range(layers)]
+    nodes.append(helper.make_node("Add", ["past", f"h{layers}"], ["present"]))
+    weight = helper.make_tensor("w", graphs.FLOAT, [size, size], np.eye(size, dtype=np.float32).ravel())
+    shape: graphs.Shape = [size, size]
+    proto = graphs.model(
+        nodes,
+        [graphs.info("x", graphs.FLOAT, shape), graphs.info("past", graphs.FLOAT, shape)],
+        [graphs.info("present", graphs.FLOAT, shape)],
+        initializers=[weight],
+    )
+    return refeed.bind(proto, [("past", "present")])[0]
+
+
+def test_cancelling_from_another_thread_stops_between_nodes() -> None:
+    """The cancelled call runs only a part of its nodes: its events end early, and the state stays as it was."""
+    block = np.ones((192, 192), np.float32)
+    state = runtime.PersistentValueState(chain(4000), {"past": np.zeros_like(block)})
+    context = runtime.RuntimeContext(events_enabled=True)
+    completion = runtime.TaskCompletion()
+    canceller = threading.Timer(0.02, completion.cancel, ["the client is gone"])
+    canceller.start()
+    with pytest.raises(refeed.CancelledError, match="the client is gone"):
+        state.run(context, {"x": block}, completion)
+    canceller.join()
+    ran = sum(event.action == runtime.RuntimeEventAction.kRunNode for event in context.events())
+    assert ran < 4001
+    assert not np.asarray(state.values["past"]).any()
+    after = runtime.PersistentValueState(chain(3), {"past": np.zeros_like(block)}).run({"x": block})
+    assert np.array_equal(np.asarray(after["present"]), block)
+
+
+def two_caches() -> refeed.Model:
+    """K and V, each with a row of its own behind it."""
+    nodes = [helper.make_node("Concat", [f"p{x}", x], [f"o{x}"], axis=1) for x in "kv"]
+    proto = graphs.model(
+        nodes,
+        [graphs.info(name, graphs.FLOAT, [2, name, 3]) for name in ("k", "v", "pk", "pv")],
+        [graphs.info(name, graphs.FLOAT, [2, name, 3]) for name in ("ok", "ov")],
+    )
+    return refeed.bind(proto, [("pk", "ok"), ("pv", "ov")])[0]
+
+
+def test_of_a_race_exactly_one_wins_and_nothing_is_mixed() -> None:
+    """REFEED_RACES races of a run with a canceller (10**6 by `make races`)."""
+    races = int(os.environ.get("REFEED_RACES", "3000"))
+    empty = np.zeros((2, 0, 3), np.float32)
+    state = runtime.PersistentValueState(two_caches(), {"pk": empty, "pv": empty})
+    context = runtime.RuntimeContext()
+    row = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    draw = random.Random(1)
+    current: list[runtime.TaskCompletion] = []
+    results: list[bool] = []
+    begin, end = threading.Barrier(2), threading.Barrier(2)
+
+    def cancel() -> None:
+        for _ in range(races):
+            begin.wait()
+            until = time.perf_counter_ns() + delays[0]
+            while time.perf_counter_ns() < until:
+                pass
+            try:
+                current[0].cancel()
+                results[0] = True
+            except refeed.CompletionError:
+                results[0] = False
+            end.wait()
+
+    delays = [0]
+    results.append(False)
+    current.append(runtime.TaskCompletion())
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    published = cancelled = length = 0
+    for race in range(races):
+        current[0] = completion = runtime.TaskCompletion(race)
+        delays[0] = draw.randrange(0, 60_000)
+        begin.wait()
+        try:
+            state.run(context, {"k": row + race, "v": row - race}, completion)
+            won = True
+        except refeed.CancelledError:
+            won = False
+        end.wait()
+        assert won != results[0], race
+        published += won
+        cancelled += results[0]
+        length += won
+        values = state.values
+        k, v = np.asarray(values["pk"]), np.asarray(values["pv"])
+        assert k.shape == v.shape == (2, length, 3)
+        if won:
+            assert np.array_equal(k[:, -1:], row + race)
+            assert np.array_equal(v[:, -1:], row - race)
+        if length == 64:
+            state.reset({"pk": empty, "pv": empty})
+            length = 0
+    thread.join()
+    assert published + cancelled == races
+    assert min(published, cancelled) > 0, (published, cancelled)
