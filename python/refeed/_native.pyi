@@ -28,6 +28,7 @@ __all__ = [
     "Binding",
     "BindingReport",
     "BoundPair",
+    "Checkpoint",
     "Explanation",
     "KernelContext",
     "Model",
@@ -38,6 +39,7 @@ __all__ = [
     "RuntimeEvent",
     "RuntimeSession",
     "RuntimeSessionOptions",
+    "TaskCompletion",
     "Tensor",
     "ValueInfo",
     "__version__",
@@ -437,6 +439,20 @@ class RuntimeContext:
         """0."""
     def events(self) -> list[RuntimeEvent]:
         """Return a copy of all recorded events; always empty with events off."""
+    def export_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the events to a file that Perfetto and Chrome show (JSON of the Trace Event Format).
+
+        Raises
+        ------
+        OSError
+            When the file cannot be written; an older one is then untouched.
+        """
+    def node_table(self) -> list[dict[str, Any]]:
+        """Return where the time of the recorded calls went: one row a node, the most time first.
+
+        A row has `node_index`, `subgraph_node_index`, `name`, `op_domain`, `op_type`, `calls`, `total_ns`, `min_ns` and
+        `max_ns`. The time of a control-flow node includes that of the nodes in its subgraphs.
+        """
     def clear_events(self) -> None:
         """Forget all recorded events."""
 
@@ -490,11 +506,44 @@ class RuntimeEvent:
     def action(self) -> RuntimeEventAction:
         """What the event is about."""
     @property
+    def kind(self) -> str:
+        """What it happened to: "input", "initializer", "result", "node" or "storage"."""
+    @property
     def timestamp_ns(self) -> int:
-        """Nanoseconds since the context was made."""
+        """Nanoseconds since the context was made, at the end of what happened."""
     @property
     def name(self) -> str:
-        """Name of the node; "" when the model gives it none."""
+        """Name of the value, or of the node; "" when the model gives it none."""
+    @property
+    def data_type(self) -> int:
+        """Element type of a tensor of at most 8 elements, as a number of `TensorProto.DataType`; else -1."""
+    @property
+    def shape(self) -> list[int]:
+        """Extents of a tensor of at most 8 elements; else empty."""
+    @property
+    def value_count(self) -> int:
+        """Elements of a tensor or sequence, fields of a struct."""
+    @property
+    def values(self) -> list[int] | list[float]:
+        """The elements of a tensor of at most 8 of a type that Python has numbers for; else empty."""
+    @property
+    def string_values(self) -> list[str]:
+        """Always empty: a run keeps no strings."""
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the values that a node read; only for `kRunNode`."""
+    @property
+    def duration_ns(self) -> int:
+        """How long a node ran, the nodes of its subgraphs included; only for `kRunNode`."""
+    @property
+    def cpu_executor_instance_id(self) -> int:
+        """Always 0: the process has one pool of threads."""
+    @property
+    def cpu_effective_threads(self) -> int:
+        """Threads that the node could use."""
+    @property
+    def device(self) -> int:
+        """Always -1: the CPU."""
     @property
     def op_domain(self) -> str:
         """Domain of the node's operator."""
@@ -503,7 +552,7 @@ class RuntimeEvent:
         """The node's operator."""
     @property
     def node_index(self) -> int:
-        """Position of the node in the graph that holds it; -1 outside a node."""
+        """Position of the node in the graph that holds it; -1 for graph inputs, -2 for initializers."""
     @property
     def subgraph_node_index(self) -> int:
         """Position in the root graph of the control-flow node around it; -1 when there is none."""
@@ -648,6 +697,21 @@ class RuntimeSession:
         KernelError
             When a node fails.
         """
+    def new_state(self, initial: Mapping[str, _TensorLike]) -> PersistentValueState:
+        """Make a state that shares plan and weights with this session, which costs a few microseconds.
+
+        Parameters
+        ----------
+        initial : mapping of str to tensor-like
+            As for `PersistentValueState`.
+
+        Raises
+        ------
+        ModelError
+            When the model declares no binding.
+        ValueTypeError
+            As for `PersistentValueState`.
+        """
     def forecast(self) -> list[str]:
         """Return what a state's calls will do for each binding, as far as the graph tells."""
     @property
@@ -757,6 +821,95 @@ class PersistentValueState:
     @property
     def values(self) -> dict[str, Tensor]:
         """The retained values by input name: shared views, not copies."""
+    def fork(self) -> PersistentValueState:
+        """Make a second state with the same values, which goes its own way from here.
+
+        It shares plan, weights and values; the cost is a handle a value. Where two forks append to one value, the first
+        one does so in place and the other copies the old rows once; after that both append in place.
+
+        Raises
+        ------
+        StateBusyError, StateClosedError
+        """
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` rows of every value that grows, as if the later steps had not been.
+
+        The axis of a tensor is that of its append or, where no node appends, the one axis in which the declarations of
+        input and output differ. Values that publish once stay. Nothing is copied; the first append afterwards copies
+        the rows once unless nobody else holds the memory. Paged caches share their pages.
+
+        Raises
+        ------
+        ValueTypeError
+            When a value does not grow and so cannot go back (all of them are named), no value grows, or one has fewer
+            rows. The state is unchanged then.
+        """
+    def select(self, rows: Iterable[int], axes: Mapping[str, int | None] | None = None) -> None:
+        """Make every value's batch the rows `rows` of what it was: reordered, repeated, fewer or more.
+
+        What is kept is copied once, and values that grow get room behind their rows. The same rows in the same order
+        copy nothing.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Rows of the batch as it is.
+        axes : dict of str to int or None, optional
+            The batch axis of bound inputs, 0 for those that are not named; None for one that has no batch and stays.
+
+        Raises
+        ------
+        ValueTypeError
+            When a value has no such axis or row, or is neither a tensor nor a paged cache, or `axes` names no bound
+            input. The state is unchanged then.
+        """
+    def checkpoint(self) -> Checkpoint:
+        """Return the values as they are now, to go back to: handles, not copies."""
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go back to a checkpoint of this state, or of another one of the same model.
+
+        Nothing is copied; the first append afterwards copies the old rows once if somebody has appended behind them.
+
+        Raises
+        ------
+        ValueTypeError
+            When the checkpoint is of another model. The state is unchanged then.
+        """
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the retained values to a file, whole or not at all (docs/state-files.md).
+
+        The state is free again before the writing starts.
+
+        Raises
+        ------
+        OSError
+            When the file cannot be written; an older one is then untouched.
+        """
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Replace every retained value by those of a file.
+
+        Raises
+        ------
+        StateFileError
+            When the file is no state file, damaged, or of another model. The state is unchanged, as for every error.
+        ValueTypeError
+            When a value contradicts its declaration.
+        OSError
+            When the file cannot be read.
+        """
+    @classmethod
+    def from_file(
+        cls, model: _ModelLike, path: str | os.PathLike[str], options: RuntimeSessionOptions | None = None
+    ) -> PersistentValueState:
+        """Make a state that starts with the values of a file.
+
+        Raises
+        ------
+        ModelError
+            As for construction.
+        StateFileError, ValueTypeError, OSError
+            As for `load`.
+        """
     def explain(self) -> Explanation:
         """Return what the last call did for each binding, and why."""
     @property
@@ -767,6 +920,17 @@ class PersistentValueState:
         """Bytes that tensors of this state have in use."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class Checkpoint:
+    """The retained values of a state at one moment: handles, not copies. It keeps their memory alive."""
+
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """The values by input name: shared views."""
+    @property
+    def model(self) -> Model:
+        """The model whose values these are."""
 
 @final
 class BindingReport:

@@ -21,6 +21,7 @@ __all__ = [
     "PrintError",
     "StateBusyError",
     "StateClosedError",
+    "StateFileError",
     "SymbolWarning",
     "ValidationError",
     "ValueTypeError",
@@ -61,6 +62,10 @@ class StateClosedError(Error, ValueError, RuntimeError):
 
 class StateBusyError(Error, ValueError, RuntimeError):
     """Two operations of one state at the same time, or one from inside another."""
+
+
+class StateFileError(Error, ValueError):
+    """A file that holds no state, is damaged, is of another version, or is of another model."""
 
 
 class CancelledError(Error, ValueError, RuntimeError):

@@ -6,6 +6,7 @@ from typing import Any
 
 from refeed._native import (
     BindingReport,
+    Checkpoint,
     Explanation,
     KernelContext,
     OpsetId,
@@ -26,6 +27,7 @@ from refeed.errors import ValueTypeError
 
 __all__ = [
     "BindingReport",
+    "Checkpoint",
     "Explanation",
     "KernelContext",
     "OpsetId",

@@ -1,7 +1,6 @@
 """`TaskCompletion`: one winner between publication and cancellation, and what each of them leaves behind."""
 
 import os
-import random
 import threading
 import time
 
@@ -129,7 +128,7 @@ def test_of_a_race_exactly_one_wins_and_nothing_is_mixed() -> None:
     state = runtime.PersistentValueState(two_caches(), {"pk": empty, "pv": empty})
     context = runtime.RuntimeContext()
     row = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
-    draw = random.Random(1)
+    draw = np.random.default_rng(1)
     current: list[runtime.TaskCompletion] = []
     results: list[bool] = []
     begin, end = threading.Barrier(2), threading.Barrier(2)
@@ -155,7 +154,7 @@ def test_of_a_race_exactly_one_wins_and_nothing_is_mixed() -> None:
     published = cancelled = length = 0
     for race in range(races):
         current[0] = completion = runtime.TaskCompletion(race)
-        delays[0] = draw.randrange(0, 60_000)
+        delays[0] = int(draw.integers(60_000))
         begin.wait()
         try:
             state.run(context, {"k": row + race, "v": row - race}, completion)

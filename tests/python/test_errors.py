@@ -40,6 +40,7 @@ def test_the_tree() -> None:
         "ValueTypeError",
         "StateBusyError",
         "StateClosedError",
+        "StateFileError",
     }
     assert {name for name, names in bases.items() if "RuntimeError" in names} == {
         "CancelledError",

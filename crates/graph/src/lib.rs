@@ -41,3 +41,4 @@ pub use model::{Model, WeakModel};
 pub use parser::ParseError;
 pub use printer::PrintError;
 pub use publish::Publish;
+pub use save::NewFile;

@@ -10,7 +10,7 @@ mod data_file;
 mod new_file;
 
 pub(crate) use data_file::DataFile;
-pub(crate) use new_file::NewFile;
+pub use new_file::NewFile;
 
 use crate::error::ModelError;
 use crate::load::{ExternalData, tensor_bytes};

@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use refeed_graph::{BindError, BindingError, LoadError, ModelError};
 use refeed_runtime::kernel::OpError;
-use refeed_runtime::{CompletionError, RunError, SessionError, StateError};
+use refeed_runtime::{CompletionError, RunError, SessionError, StateError, StateFileError};
 use refeed_values::{AppendError, ExtentError, TensorError};
 use std::fmt::Display;
 use std::io;
@@ -20,6 +20,7 @@ pub(crate) enum Class {
     StateBusy,
     Cancelled,
     Completion,
+    StateFile,
     Kernel,
     Internal,
     Decode,
@@ -33,13 +34,14 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 16] = [
+    const ALL: [(Class, &'static str); 17] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
         (Class::StateBusy, "StateBusyError"),
         (Class::Cancelled, "CancelledError"),
         (Class::Completion, "CompletionError"),
+        (Class::StateFile, "StateFileError"),
         (Class::Kernel, "KernelError"),
         (Class::Internal, "InternalError"),
         (Class::Decode, "DecodeError"),
@@ -196,6 +198,21 @@ impl IntoPyErr for RunError {
     }
 }
 
+impl IntoPyErr for StateFileError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        match self {
+            StateFileError::Io { source, .. } => os_error(&source, message),
+            StateFileError::Write(source) => source.into_py(py),
+            StateFileError::Tensor {
+                source: TensorError::Alloc(_),
+                ..
+            } => PyMemoryError::new_err(message),
+            _ => Class::StateFile.error(py, message),
+        }
+    }
+}
+
 impl IntoPyErr for CompletionError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         Class::Completion.error(py, self)
@@ -216,6 +233,7 @@ impl IntoPyErr for StateError {
             StateError::Closed => Class::StateClosed.error(py, self),
             StateError::Cancelled { .. } => Class::Cancelled.error(py, self),
             StateError::Completion(source) => source.into_py(py),
+            StateError::File(source) => source.into_py(py),
             other => Class::ValueType.error(py, other),
         }
     }

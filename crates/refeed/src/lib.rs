@@ -95,10 +95,10 @@ pub use refeed_graph::{
     BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
 };
 pub use refeed_runtime::{
-    AppendReuse, BindingReport, CompletionError, Explanation, KernelContext, OperatorUse, OpsetId,
-    Outcome, Outputs, PersistentValueState, RuntimeContext, RuntimeContextOptions, RuntimeEvent,
-    RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, SessionError, StateError,
-    StorageReport, TaskCompletion, TaskStatus, survey,
+    AppendReuse, BatchAxes, BindingReport, Checkpoint, CompletionError, Explanation, KernelContext,
+    OperatorUse, OpsetId, Outcome, Outputs, PersistentValueState, RuntimeContext,
+    RuntimeContextOptions, RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions,
+    SessionError, StateError, StorageReport, TaskCompletion, TaskStatus, survey,
 };
 pub use refeed_values::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor};
 

@@ -1,6 +1,7 @@
 //! What calls share: the opset that kernels assume, and the event log.
 
-use crate::events::{EventLog, RuntimeEvent};
+use crate::events::{EventLog, NodeTable, RuntimeEvent};
+use refeed_graph::ModelError;
 
 /// A domain and a version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -90,6 +91,22 @@ impl RuntimeContext {
         if let Some(log) = &self.log {
             log.clear();
         }
+    }
+
+    /// Writes the events to a file that Perfetto and Chrome show: JSON of the Trace Event Format, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn export_trace(&self, path: impl AsRef<std::path::Path>) -> Result<(), ModelError> {
+        self.log
+            .clone()
+            .unwrap_or_default()
+            .export_trace(path.as_ref())
+    }
+
+    /// Where the time of the recorded calls went, node by node; empty with events off.
+    pub fn node_table(&self) -> NodeTable {
+        self.log.as_ref().map(NodeTable::of).unwrap_or_default()
     }
 
     pub(crate) fn log(&self) -> Option<EventLog> {

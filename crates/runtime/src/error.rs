@@ -4,6 +4,7 @@ use crate::completion::CompletionError;
 use crate::conform::ConformError;
 use crate::events::NodeLabel;
 use crate::kernel::OpError;
+use crate::state_file::StateFileError;
 use refeed_graph::ModelError;
 use refeed_graph::schema::InferError;
 use refeed_values::TensorError;
@@ -249,9 +250,54 @@ pub enum StateError {
         /// What the canceller said; may be empty.
         message: Arc<str>,
     },
+    /// A checkpoint of another model.
+    #[error("the checkpoint is of another model than the state")]
+    OtherModel,
+    /// A file cannot be written or read.
+    #[error(transparent)]
+    File(#[from] StateFileError),
+    /// Values that cannot go back to fewer rows, beside others that can.
+    #[error(
+        "values that do not grow cannot be truncated: {}; they stay what the later steps made of them, so the whole \
+         state cannot go back", list_names(.0)
+    )]
+    NotGrowing(Vec<Arc<str>>),
+    /// No value grows.
+    #[error("no value of this state grows: there is nothing to truncate")]
+    NothingGrows,
+    /// A value cannot be cut to the wanted length.
+    #[error("retained input `{name}` cannot be truncated: {reason}")]
+    Truncate {
+        /// The bound input.
+        name: Arc<str>,
+        /// Why.
+        reason: String,
+    },
+    /// Rows of a value cannot be chosen.
+    #[error("rows of retained input `{name}` cannot be selected: {reason}")]
+    Select {
+        /// The bound input.
+        name: Arc<str>,
+        /// Why.
+        reason: String,
+    },
     /// A completion that is in use or used up.
     #[error(transparent)]
     Completion(#[from] CompletionError),
+}
+
+/// The first few names, in quotes.
+fn list_names(names: &[Arc<str>]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// A canceller's words, behind a colon.

@@ -1,6 +1,17 @@
-//! Runtime events: what kernels report about storage, recorded in a log that a context and its calls share.
+//! Runtime events: which values come and go, which nodes run and for how long, and what kernels report about storage,
+//! recorded in a log that a context and its calls share.
 //!
-//! With events off nothing is recorded, no counter moves and no lock is taken.
+//! With events off nothing is recorded, no clock is read, no counter moves and no lock is taken: a call without a log has
+//! a [`Meter`] whose every method starts by finding that out.
+
+mod capture;
+mod meter;
+mod table;
+mod trace;
+
+pub use capture::{CAPTURED, Captured};
+pub(crate) use meter::{Meter, NodeLabel};
+pub use table::{NodeTable, NodeTiming};
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -60,20 +71,64 @@ impl StorageReport {
     }
 }
 
+/// What a value is to the graph, or what else an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A graph input, fed or retained.
+    Input,
+    /// A graph input that an initializer gives.
+    Initializer,
+    /// A result of a node.
+    Result,
+    /// A node.
+    Node,
+    /// Storage of a persistent value.
+    Storage,
+}
+
+impl EventKind {
+    /// The name: `"input"`, `"initializer"`, `"result"`, `"node"`, `"storage"`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EventKind::Input => "input",
+            EventKind::Initializer => "initializer",
+            EventKind::Result => "result",
+            EventKind::Node => "node",
+            EventKind::Storage => "storage",
+        }
+    }
+}
+
+/// Node index of events about graph inputs.
+pub const INPUT: i64 = -1;
+/// Node index of events about initializers.
+pub const INITIALIZER: i64 = -2;
+
 /// One recorded fact.
 #[derive(Debug, Clone)]
 pub struct RuntimeEvent {
     /// What happened.
     pub action: RuntimeEventAction,
-    /// Nanoseconds since the log was made.
+    /// What it happened to.
+    pub kind: EventKind,
+    /// Nanoseconds since the log was made, at the end of what happened.
     pub timestamp_ns: u64,
-    /// Name of the node, or `""` when the model gives it none.
+    /// Name of the value, or of the node; `""` when the model gives it none.
     pub name: Arc<str>,
+    /// What a small tensor held.
+    pub captured: Captured,
     /// Domain of the node's operator.
     pub op_domain: Arc<str>,
     /// The node's operator.
     pub op_type: Arc<str>,
-    /// Position of the node in the root graph; -1 outside a node.
+    /// Names of the values that a node read; `""` for one without a name.
+    pub inputs: Vec<Arc<str>>,
+    /// How long a node ran, in nanoseconds, the nodes of its subgraphs included.
+    pub duration_ns: u64,
+    /// Threads that the node could use.
+    pub threads: usize,
+    /// Position of the node in the root graph; [`INPUT`] and [`INITIALIZER`] outside a node.
     pub node_index: i64,
     /// Position, in the root graph, of the control-flow node around it; -1 when there is none.
     pub subgraph_node_index: i64,
@@ -112,6 +167,15 @@ impl EventLog {
         self.lock().clone()
     }
 
+    /// Nanoseconds since the log was made.
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn push(&self, event: RuntimeEvent) {
+        self.lock().push(event);
+    }
+
     /// Forgets all recorded events, for all sharers.
     pub fn clear(&self) {
         self.lock().clear();
@@ -120,86 +184,5 @@ impl EventLog {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<RuntimeEvent>> {
         // A panic while pushing leaves a valid vector.
         self.0.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Where a node stands, for events and errors.
-#[derive(Debug, Clone)]
-pub(crate) struct NodeLabel {
-    pub(crate) name: Arc<str>,
-    pub(crate) domain: Arc<str>,
-    pub(crate) op_type: Arc<str>,
-    /// Position in the graph that holds the node; that of the call for nodes of a function.
-    pub(crate) index: usize,
-    /// Root position and attribute of the control-flow node around it.
-    pub(crate) within: Option<(usize, Arc<str>)>,
-}
-
-/// What one call reports to: a log, or nothing.
-#[derive(Debug)]
-pub(crate) struct Meter {
-    log: Option<EventLog>,
-    node: Option<NodeLabel>,
-    /// Live and peak bytes of the call's allocator.
-    memory: Option<refeed_values::Allocator>,
-    /// Bytes of retained caches that other operators wrote again in this call, by operator.
-    pub(crate) rewritten: Vec<(Arc<str>, u64)>,
-}
-
-impl Meter {
-    pub(crate) fn new(log: Option<EventLog>, memory: refeed_values::Allocator) -> Meter {
-        Meter {
-            memory: log.is_some().then_some(memory),
-            log,
-            node: None,
-            rewritten: Vec::new(),
-        }
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        self.log.is_some()
-    }
-
-    /// Says which node reports next.
-    pub(crate) fn enter(&mut self, node: &NodeLabel) {
-        if self.log.is_some() {
-            self.node = Some(node.clone());
-        }
-    }
-
-    /// Records storage work.
-    pub(crate) fn storage(&mut self, storage: StorageReport) {
-        let Some(log) = &self.log else { return };
-        let none: Arc<str> = Arc::from("");
-        let label = self.node.as_ref();
-        let within = label.and_then(|label| label.within.clone());
-        let text = |pick: fn(&NodeLabel) -> &Arc<str>| {
-            label.map_or_else(|| none.clone(), |l| pick(l).clone())
-        };
-        let bytes = |pick: fn(&refeed_values::Allocator) -> usize| {
-            self.memory.as_ref().map_or(0, |memory| pick(memory) as u64)
-        };
-        let event = RuntimeEvent {
-            action: RuntimeEventAction::PersistentStorage,
-            timestamp_ns: u64::try_from(log.0.start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            name: text(|l| &l.name),
-            op_domain: text(|l| &l.domain),
-            op_type: text(|l| &l.op_type),
-            node_index: label.map_or(-1, |l| l.index as i64),
-            subgraph_node_index: within.as_ref().map_or(-1, |(index, _)| *index as i64),
-            subgraph_attr_name: within.map_or_else(|| none.clone(), |(_, name)| name),
-            allocated_bytes: bytes(refeed_values::Allocator::live_bytes),
-            peak_bytes: bytes(refeed_values::Allocator::peak_bytes),
-            storage,
-        };
-        log.lock().push(event);
-    }
-
-    /// Counts bytes of a retained cache that an ordinary operator wrote again.
-    pub(crate) fn rewrite(&mut self, op_type: &Arc<str>, bytes: u64) {
-        match self.rewritten.iter_mut().find(|(name, _)| name == op_type) {
-            Some((_, sum)) => *sum += bytes,
-            None => self.rewritten.push((op_type.clone(), bytes)),
-        }
     }
 }

@@ -4,7 +4,7 @@ use crate::append::Appends;
 use crate::error::RunError;
 use crate::events::Meter;
 use crate::interrupt::Interrupt;
-use crate::kernel::{Invocation, OpError};
+use crate::kernel::{Invocation, OpError, Slot};
 use crate::plan::{Plan, Step};
 use refeed_kernels::Compute;
 use refeed_values::{Pool, RuntimeValue, Tensor};
@@ -33,6 +33,7 @@ pub(crate) fn execute(
 ) -> Result<(), Box<RunError>> {
     let mut outputs: SmallVec<[Option<RuntimeValue>; 4]> = SmallVec::new();
     for (index, step) in plan.steps.iter().enumerate() {
+        let started = environment.meter.start();
         run(step, index, slots, &mut outputs, environment).map_err(|source| {
             let node = (&step.label).into();
             Box::new(RunError { node, source })
@@ -40,18 +41,44 @@ pub(crate) fn execute(
         if step.rewrites_cache && environment.meter.is_on() {
             count_rewritten(step, slots, &outputs, environment.meter);
         }
+        if environment.meter.is_on() {
+            record(plan, step, started, slots, &outputs, environment.meter);
+        }
         for (slot, output) in step.outputs.iter().zip(outputs.drain(..)) {
             if let Some(slot) = slot {
                 slots[*slot as usize] = output;
             }
         }
         for slot in &step.release {
+            if environment.meter.is_on() && slots[*slot as usize].is_some() {
+                environment.meter.removed(&step.label, plan.name(*slot));
+            }
             if let Some(RuntimeValue::Tensor(tensor)) = slots[*slot as usize].take() {
                 environment.pool.give(tensor);
             }
         }
     }
     Ok(())
+}
+
+/// Tells the log that a node ran, and what it made.
+#[cold]
+fn record(
+    plan: &Plan,
+    step: &Step,
+    started: Option<u64>,
+    slots: &[Option<RuntimeValue>],
+    outputs: &[Option<RuntimeValue>],
+    meter: &Meter,
+) {
+    let name = |slot: &Option<Slot>| slot.map_or_else(|| "".into(), |slot| plan.name(slot));
+    meter.ran(&step.label, started, step.inputs.iter().map(name).collect());
+    for (slot, output) in step.outputs.iter().zip(outputs) {
+        if let (Some(slot), Some(value)) = (slot, output) {
+            let replaces = slots[*slot as usize].is_some();
+            meter.result(&step.label, plan.name(*slot), value, replaces);
+        }
+    }
 }
 
 fn run(

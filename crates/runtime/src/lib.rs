@@ -28,6 +28,7 @@ mod persistent_value;
 mod plan;
 mod session;
 mod state;
+mod state_file;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -35,10 +36,13 @@ pub use completion::{CompletionError, TaskCompletion, TaskStatus};
 pub use conform::ConformError;
 pub use context::{KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions};
 pub use error::{NodePath, NodeProblem, RunError, SessionError, StateError};
-pub use events::{RuntimeEvent, RuntimeEventAction, StorageReport};
+pub use events::{
+    Captured, EventKind, NodeTable, NodeTiming, RuntimeEvent, RuntimeEventAction, StorageReport,
+};
 pub use explain::{BindingReport, Explanation, Outcome};
 pub use interrupt::{Poll, RunControl};
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};
 pub use session::{Outputs, RuntimeSession};
-pub use state::PersistentValueState;
+pub use state::{BatchAxes, Checkpoint, PersistentValueState};
+pub use state_file::StateFileError;

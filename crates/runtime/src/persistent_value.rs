@@ -36,6 +36,14 @@ impl PersistentValue {
         }
     }
 
+    /// The same value for another holder. Where both append, the first one does so in place.
+    pub(crate) fn fork(&self) -> PersistentValue {
+        match self {
+            PersistentValue::Tensor(held) => PersistentValue::Tensor(held.fork()),
+            PersistentValue::Other(value) => PersistentValue::Other(value.clone()),
+        }
+    }
+
     /// The value, shared.
     pub(crate) fn value(&self) -> RuntimeValue {
         match self {

@@ -20,6 +20,7 @@ use crate::kernel::{Kernel, Slot};
 use refeed_graph::types::ValueType;
 use refeed_values::RuntimeValue;
 use std::fmt;
+use std::sync::Arc;
 
 /// One node, ready to run.
 pub(crate) struct Step {
@@ -51,6 +52,8 @@ impl fmt::Debug for Step {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) slot_count: usize,
+    /// Names of the slots' values, for events; empty where the model gives none.
+    pub(crate) names: Vec<Arc<str>>,
     /// Slots of the graph inputs, in the graph's order.
     pub(crate) inputs: Vec<Slot>,
     /// Slots of the graph outputs, in the graph's order.
@@ -78,6 +81,12 @@ impl Plan {
             slots[*slot as usize] = Some(value.clone());
         }
         slots
+    }
+
+    /// The name of a slot's value.
+    pub(crate) fn name(&self, slot: Slot) -> Arc<str> {
+        let name = self.names.get(slot as usize).cloned();
+        name.unwrap_or_else(|| Arc::from(""))
     }
 
     /// Whether a node may append to this binding's value in place.

@@ -12,6 +12,7 @@ use crate::plan::{Plan, compile};
 use refeed_graph::types::{ValueInfo, ValueType};
 use refeed_graph::{BindingUses, Model};
 use refeed_kernels::{Compute, Isa, ThreadPool};
+use refeed_values::append::AppendPolicy;
 use refeed_values::{Allocator, Pool, Provenance, RuntimeValue, Tensor};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,6 +97,24 @@ impl Core {
         placed.collect()
     }
 
+    /// What a call reports to.
+    pub(crate) fn meter(&self, context: &RuntimeContext) -> Meter {
+        Meter::new(
+            context.log(),
+            self.allocator.clone(),
+            self.compute.pool.threads(),
+        )
+    }
+
+    /// How retained values get room.
+    pub(crate) fn append_policy(&self) -> AppendPolicy {
+        AppendPolicy {
+            initial_capacity: self.options.persistent_tensor_initial_capacity,
+            max_length: self.options.max_length,
+            reuse: self.options.append_reuse,
+        }
+    }
+
     /// Position of a graph input.
     pub(crate) fn input_position(&self, name: &str) -> Option<usize> {
         self.model
@@ -116,6 +135,8 @@ pub(crate) struct Workspace {
     pool: Pool,
     /// One flag an input: whether this call fills it.
     filled: Vec<bool>,
+    /// One flag an input: whether an initializer fills it in this call.
+    from_initializer: Vec<bool>,
     pub(crate) table: Table,
     /// What the symbols of bound inputs stand for in the values that are to be retained.
     pub(crate) retained: Table,
@@ -130,6 +151,7 @@ impl Workspace {
             slots: Vec::new(),
             pool: Pool::new(core.allocator.clone()),
             filled: vec![false; core.plan.inputs.len()],
+            from_initializer: vec![false; core.plan.inputs.len()],
             table: core.symbols.table(),
             retained: core.retained_symbols.table(),
             warnings,
@@ -143,6 +165,7 @@ impl Workspace {
             self.slots = core.plan.frame();
         }
         self.filled.fill(false);
+        self.from_initializer.fill(false);
         self.table.clear();
         self.materialised.clear();
     }
@@ -158,6 +181,7 @@ impl Workspace {
         for (position, value) in &core.plan.defaults {
             if !self.filled[*position] {
                 self.fill(core, *position, value.clone());
+                self.from_initializer[*position] = true;
             }
         }
         for (position, rule) in core.inputs.iter().enumerate() {
@@ -173,6 +197,17 @@ impl Workspace {
         Ok(())
     }
 
+    /// Tells the log what the graph inputs are.
+    #[cold]
+    fn record_inputs(&self, core: &Core, meter: &Meter) {
+        for (position, info) in core.model.inputs().iter().enumerate() {
+            let slot = core.plan.inputs[position];
+            if let Some(value) = &self.slots[slot as usize] {
+                meter.input(&info.name, value, self.from_initializer[position]);
+            }
+        }
+    }
+
     /// Runs the plan.
     pub(crate) fn execute(
         &mut self,
@@ -181,6 +216,9 @@ impl Workspace {
         meter: &mut Meter,
         control: RunControl<'_>,
     ) -> Result<(), StateError> {
+        if meter.is_on() {
+            self.record_inputs(core, meter);
+        }
         let mut environment = Environment {
             pool: &mut self.pool,
             compute: &core.compute,
@@ -461,7 +499,7 @@ impl RuntimeSession {
             workspace.fill(core, *position, value.clone());
         }
         workspace.check_inputs(core)?;
-        let mut meter = Meter::new(context.log(), core.allocator.clone());
+        let mut meter = core.meter(context);
         let control = RunControl {
             poll,
             completion: None,

@@ -15,8 +15,15 @@
 
 mod commit;
 mod explain;
+mod fork;
 mod initial;
+mod save;
+mod select;
 mod step;
+mod truncate;
+
+pub use fork::Checkpoint;
+pub use select::BatchAxes;
 
 use crate::append::Appends;
 use crate::completion::TaskCompletion;
@@ -73,10 +80,29 @@ struct Inner {
     rewritten: Vec<(Arc<str>, u64)>,
 }
 
+#[derive(Debug)]
 struct Retained {
     value: PersistentValue,
     /// Whether a value was published since construction or reset.
     published: bool,
+}
+
+impl Retained {
+    /// A value that came from outside.
+    fn initial(value: PersistentValue) -> Retained {
+        Retained {
+            value,
+            published: false,
+        }
+    }
+
+    /// The same value for another holder.
+    fn share(&self) -> Retained {
+        Retained {
+            value: self.value.fork(),
+            published: self.published,
+        }
+    }
 }
 
 impl PersistentValueState {
@@ -119,10 +145,7 @@ impl PersistentValueState {
     ) -> Result<PersistentValueState, StateError> {
         let mut warnings = Vec::new();
         let initial = check_initial(&core, initial, &mut warnings)?;
-        let retained = initial.into_iter().map(|value| Retained {
-            value,
-            published: false,
-        });
+        let retained = initial.into_iter().map(Retained::initial);
         Ok(Self::from_parts(core.clone(), retained.collect(), warnings))
     }
 
@@ -276,6 +299,7 @@ impl PersistentValueState {
         let inner = guard.as_mut().ok_or(StateError::Closed)?;
         let initial = check_initial(&self.core, initial, &mut inner.workspace.warnings)?;
         self.note_warnings(inner);
+        let initial = initial.into_iter().map(Retained::initial);
         inner.commit(Next::replacing(initial), None)
     }
 
@@ -295,10 +319,7 @@ impl PersistentValueState {
     pub fn values(&self) -> Result<Vec<(Arc<str>, RuntimeValue)>, StateError> {
         let guard = self.take()?;
         let inner = guard.as_ref().ok_or(StateError::Closed)?;
-        let bindings = self.core.model.bindings().iter().zip(&inner.retained);
-        Ok(bindings
-            .map(|(b, held)| (b.input.clone(), held.value.value()))
-            .collect())
+        Ok(fork::named(&self.core.model, &inner.retained))
     }
 
     /// How many warnings [`PersistentValueState::explain`] has to tell; never waits, and never finds the state busy.

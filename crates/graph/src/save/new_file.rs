@@ -7,14 +7,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file under a temporary name, which takes its own name when it is complete and is removed when it is not.
-pub(crate) struct NewFile {
+///
+/// ```
+/// # fn example(path: &std::path::Path) -> Result<(), refeed_graph::ModelError> {
+/// let mut file = refeed_graph::NewFile::create(path)?;
+/// file.put(b"whole or not at all")?;
+/// file.finish()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct NewFile {
     path: PathBuf,
     temporary: PathBuf,
     file: Option<BufWriter<File>>,
 }
 
 impl NewFile {
-    pub(crate) fn create(path: &Path) -> Result<NewFile, ModelError> {
+    /// Opens a file under a temporary name beside `path`.
+    ///
+    /// # Errors
+    /// When `path` names no file, something else than a regular file stands there, or the system refuses.
+    pub fn create(path: &Path) -> Result<NewFile, ModelError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let failed = |action, source| ModelError::Write {
@@ -88,7 +101,11 @@ impl NewFile {
         }
     }
 
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// When the system refuses them.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
@@ -97,7 +114,10 @@ impl NewFile {
     }
 
     /// Flushes to the disk, renames, and makes the new name durable.
-    pub(crate) fn finish(&mut self) -> Result<(), ModelError> {
+    ///
+    /// # Errors
+    /// When the system refuses; a file of the name that was there before is then still there.
+    pub fn finish(&mut self) -> Result<(), ModelError> {
         let Some(file) = self.file.take() else {
             return Ok(());
         };

@@ -1,8 +1,10 @@
 //! `OpsetId`, `KernelContext`, `RuntimeContext`.
 
 use crate::error::Class;
+use crate::run;
 use crate::runtime::events::PyRuntimeEvent;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use refeed_runtime::{KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions};
 
 #[pyclass(name = "OpsetId", module = "refeed.runtime", eq, from_py_object)]
@@ -142,6 +144,28 @@ impl PyRuntimeContext {
             .into_iter()
             .map(PyRuntimeEvent::new)
             .collect()
+    }
+
+    fn export_trace(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
+        run::detached(py, || self.inner.export_trace(path))
+    }
+
+    fn node_table<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let rows = self.inner.node_table().rows.into_iter();
+        rows.map(|row| {
+            let dict = PyDict::new(py);
+            dict.set_item("node_index", row.node_index)?;
+            dict.set_item("subgraph_node_index", row.subgraph_node_index)?;
+            dict.set_item("name", &*row.name)?;
+            dict.set_item("op_domain", &*row.op_domain)?;
+            dict.set_item("op_type", &*row.op_type)?;
+            dict.set_item("calls", row.calls)?;
+            dict.set_item("total_ns", row.total_ns)?;
+            dict.set_item("min_ns", row.min_ns)?;
+            dict.set_item("max_ns", row.max_ns)?;
+            Ok(dict)
+        })
+        .collect()
     }
 
     fn clear_events(&self) {

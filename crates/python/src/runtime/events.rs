@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use refeed_runtime::{RuntimeEvent, RuntimeEventAction};
 
 #[pyclass(name = "RuntimeEvent", module = "refeed.runtime", frozen)]
@@ -28,6 +28,68 @@ impl PyRuntimeEvent {
                 .unbind())
         })?;
         class.bind(py).call1((self.inner.action as i32,))
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.inner.kind.name()
+    }
+
+    #[getter]
+    fn data_type(&self) -> i32 {
+        self.inner.captured.data_type
+    }
+
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.inner.captured.shape.clone()
+    }
+
+    #[getter]
+    fn value_count(&self) -> usize {
+        self.inner.captured.value_count
+    }
+
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let captured = &self.inner.captured;
+        match captured.reals.is_empty() {
+            true => PyList::new(py, &captured.integers),
+            false => PyList::new(py, &captured.reals),
+        }
+    }
+
+    /// Strings cannot be kept by a run, so there are none.
+    #[getter]
+    fn string_values(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    #[getter]
+    fn inputs(&self) -> Vec<&str> {
+        self.inner.inputs.iter().map(|name| &**name).collect()
+    }
+
+    #[getter]
+    fn duration_ns(&self) -> u64 {
+        self.inner.duration_ns
+    }
+
+    /// All runs of the process share one pool of threads.
+    #[getter]
+    fn cpu_executor_instance_id(&self) -> i64 {
+        0
+    }
+
+    #[getter]
+    fn cpu_effective_threads(&self) -> usize {
+        self.inner.threads
+    }
+
+    /// The CPU.
+    #[getter]
+    fn device(&self) -> i64 {
+        -1
     }
 
     #[getter]
@@ -104,8 +166,19 @@ impl PyRuntimeEvent {
         let event = &self.inner;
         let dict = PyDict::new(py);
         dict.set_item("action", event.action.name())?;
+        dict.set_item("kind", event.kind.name())?;
         dict.set_item("timestamp_ns", event.timestamp_ns)?;
         dict.set_item("name", &*event.name)?;
+        dict.set_item("data_type", event.captured.data_type)?;
+        dict.set_item("shape", &event.captured.shape)?;
+        dict.set_item("value_count", event.captured.value_count)?;
+        dict.set_item("values", self.values(py)?)?;
+        dict.set_item("string_values", self.string_values())?;
+        dict.set_item("inputs", self.inputs())?;
+        dict.set_item("duration_ns", event.duration_ns)?;
+        dict.set_item("device", self.device())?;
+        dict.set_item("cpu_executor_instance_id", self.cpu_executor_instance_id())?;
+        dict.set_item("cpu_effective_threads", event.threads)?;
         dict.set_item("op_domain", &*event.op_domain)?;
         dict.set_item("op_type", &*event.op_type)?;
         dict.set_item("node_index", event.node_index)?;
@@ -131,14 +204,19 @@ impl PyRuntimeEvent {
 
     fn summary(&self) -> String {
         let event = &self.inner;
-        let mut text = format!(
-            "{} node={} op={}",
-            event.action.name(),
-            event.node_index,
-            event.op_type
-        );
+        let mut text = format!("{} node={}", event.action.name(), event.node_index);
+        if !event.op_type.is_empty() {
+            text.push_str(&format!(" op={}", event.op_type));
+        }
         if !event.name.is_empty() {
             text.push_str(&format!(" name={}", event.name));
+        }
+        if event.action == RuntimeEventAction::RunNode {
+            text.push_str(&format!(" duration_ns={}", event.duration_ns));
+        }
+        if event.captured.data_type >= 0 {
+            let (ty, shape) = (event.captured.data_type, &event.captured.shape);
+            text.push_str(&format!(" data_type={ty} shape={shape:?}"));
         }
         if event.action == RuntimeEventAction::PersistentStorage {
             let storage = &event.storage;

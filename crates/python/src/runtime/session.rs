@@ -3,20 +3,22 @@
 use crate::model::{PyModel, PyValueInfo, source};
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
-use crate::runtime::feeds::{Feeds, Names};
+use crate::runtime::feeds::{self, Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
+use crate::runtime::state::PyPersistentValueState;
 use crate::runtime::tensor::Warned;
 use crate::runtime::value::named;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use refeed_graph::Model;
 use refeed_graph::types::ValueInfo;
-use refeed_runtime::{RuntimeContext, RuntimeSession, RuntimeSessionOptions};
+use refeed_runtime::{PersistentValueState, RuntimeContext, RuntimeSession, RuntimeSessionOptions};
+use std::sync::Arc;
 
 #[pyclass(name = "RuntimeSession", module = "refeed.runtime", frozen)]
 pub(crate) struct PyRuntimeSession {
     inner: RuntimeSession,
-    names: Names,
+    names: Arc<Names>,
     context: RuntimeContext,
     warned: Warned,
 }
@@ -27,7 +29,7 @@ impl PyRuntimeSession {
         model: Model,
         options: RuntimeSessionOptions,
     ) -> PyResult<PyRuntimeSession> {
-        let names = Names::new(py, &model);
+        let names = Arc::new(Names::new(py, &model));
         let inner = run::detached(py, || RuntimeSession::new(model, options))?;
         Ok(PyRuntimeSession {
             inner,
@@ -87,6 +89,21 @@ impl PyRuntimeSession {
         context: Option<&Bound<'py, PyRuntimeContext>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         self.run_feeds(feeds, context.map(Bound::get))
+    }
+
+    fn new_state(&self, initial: &Bound<'_, PyAny>) -> PyResult<PyPersistentValueState> {
+        let py = initial.py();
+        let initial = feeds::values(initial, "initial value")?;
+        let state = run::attached(py, || {
+            let initial = initial
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.clone()));
+            PersistentValueState::of_session(&self.inner, initial)
+        })?;
+        Ok(PyPersistentValueState::new_of(
+            state,
+            Arc::clone(&self.names),
+        ))
     }
 
     #[getter]

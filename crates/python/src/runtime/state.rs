@@ -1,5 +1,8 @@
 //! `PersistentValueState`: a model whose bound inputs are fed by its own outputs.
 
+pub(crate) mod checkpoint;
+mod select;
+
 use crate::error::Class;
 use crate::model::{PyModel, source};
 use crate::run;
@@ -8,19 +11,23 @@ use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::explain::PyExplanation;
 use crate::runtime::feeds::{self, Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
-use crate::runtime::tensor::Warned;
-use crate::runtime::value::{named, write};
+use crate::runtime::tensor::{Warned, size};
+use crate::runtime::value::named;
+use checkpoint::{PyCheckpoint, by_name};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyType};
 use refeed_runtime::{PersistentValueState, RunControl, RuntimeContext};
+use select::{read_axes, read_rows};
 use std::ffi::CString;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[pyclass(name = "PersistentValueState", module = "refeed.runtime", frozen)]
 pub(crate) struct PyPersistentValueState {
     inner: PersistentValueState,
-    names: Names,
+    names: Arc<Names>,
     context: RuntimeContext,
     warned: Warned,
     /// Whether the first warning about symbols was issued.
@@ -28,6 +35,16 @@ pub(crate) struct PyPersistentValueState {
 }
 
 impl PyPersistentValueState {
+    pub(crate) fn new_of(inner: PersistentValueState, names: Arc<Names>) -> PyPersistentValueState {
+        PyPersistentValueState {
+            inner,
+            names,
+            context: RuntimeContext::default(),
+            warned: Warned::default(),
+            told: AtomicBool::new(false),
+        }
+    }
+
     /// Issues the first warning of earlier calls. A filter may make it an exception, so it comes before a call changes
     /// anything.
     #[cold]
@@ -74,20 +91,30 @@ impl PyPersistentValueState {
         let py = model.py();
         let model = source::model(model, true)?;
         let initial = feeds::values(initial, "initial value")?;
-        let names = Names::new(py, &model);
+        let names = Arc::new(Names::new(py, &model));
         let inner = run::detached(py, || {
             let initial = initial
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.clone()));
             PersistentValueState::new(model, initial, options)
         })?;
-        Ok(PyPersistentValueState {
-            inner,
-            names,
-            context: RuntimeContext::default(),
-            warned: Warned::default(),
-            told: AtomicBool::new(false),
-        })
+        Ok(Self::new_of(inner, names))
+    }
+
+    #[classmethod]
+    #[pyo3(signature = (model, path, options = None))]
+    fn from_file(
+        _class: &Bound<'_, PyType>,
+        model: &Bound<'_, PyAny>,
+        path: PathBuf,
+        options: Option<&Bound<'_, PyRuntimeSessionOptions>>,
+    ) -> PyResult<PyPersistentValueState> {
+        let options = Keywords::default().or(options)?;
+        let py = model.py();
+        let model = source::model(model, true)?;
+        let names = Arc::new(Names::new(py, &model));
+        let inner = run::detached(py, || PersistentValueState::from_file(model, path, options))?;
+        Ok(Self::new_of(inner, names))
     }
 
     #[pyo3(signature = (context = None, feeds = None, completion = None))]
@@ -145,13 +172,41 @@ impl PyPersistentValueState {
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = run::attached(py, || self.inner.values())?;
-        let dict = PyDict::new(py);
-        for (name, value) in values {
-            let name = PyString::new(py, &name);
-            let value = write(py, value, &name.clone().unbind(), &self.warned)?;
-            dict.set_item(name, value)?;
-        }
-        Ok(dict)
+        by_name(py, values, &self.warned)
+    }
+
+    fn fork(&self, py: Python<'_>) -> PyResult<PyPersistentValueState> {
+        let inner = run::attached(py, || self.inner.fork())?;
+        Ok(Self::new_of(inner, Arc::clone(&self.names)))
+    }
+
+    fn truncate(&self, py: Python<'_>, length: &Bound<'_, PyAny>) -> PyResult<()> {
+        let length = size(length, "length")?;
+        run::detached(py, || self.inner.truncate(length))
+    }
+
+    #[pyo3(signature = (rows, axes = None))]
+    fn select(&self, rows: &Bound<'_, PyAny>, axes: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let py = rows.py();
+        let (rows, axes) = (read_rows(rows)?, read_axes(axes)?);
+        run::detached(py, || self.inner.select(&rows, &axes))
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<PyCheckpoint> {
+        let inner = run::attached(py, || self.inner.checkpoint())?;
+        Ok(PyCheckpoint::new(inner, self.warned.clone()))
+    }
+
+    fn restore(&self, py: Python<'_>, checkpoint: &Bound<'_, PyCheckpoint>) -> PyResult<()> {
+        run::attached(py, || self.inner.restore(&checkpoint.get().inner))
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        run::detached(py, || self.inner.save(path))
+    }
+
+    fn load(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        run::detached(py, || self.inner.load(path))
     }
 
     fn explain(&self, py: Python<'_>) -> PyResult<PyExplanation> {

@@ -392,6 +392,10 @@ impl Attention {
 }
 
 impl Kernel for Attention {
+    fn append_axis(&self) -> Option<i64> {
+        Some(LENGTH as i64)
+    }
+
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         by_real!(call.require(0)?.dtype(), 0, T => self.typed::<T>(call))
     }

@@ -117,6 +117,10 @@ impl Concat {
 }
 
 impl Kernel for Concat {
+    fn append_axis(&self) -> Option<i64> {
+        Some(self.axis)
+    }
+
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         let axis = axis_of(self.axis, call.require(0)?.rank()).map_err(refuse)?;
         let shape = inputs_joined(call, axis)?;

@@ -143,7 +143,7 @@ impl Trial {
             compute: &Compute::default(),
             sites: &[],
             appends: &mut Appends::default(),
-            meter: &mut Meter::new(None, allocator),
+            meter: &mut Meter::new(None, allocator, 1),
             interrupt: &mut Interrupt::new(Default::default()),
         })?;
         Ok(outputs

@@ -439,6 +439,7 @@ impl<'m> Builder<'m> {
 /// Moves what a scope collected into a plan.
 fn finish(mut scope: Scope<'_>, plan: &mut Plan) {
     plan.slot_count = scope.known.len();
+    plan.names = scope.slot_names();
     plan.steps = std::mem::take(&mut scope.steps);
     // Constants that were only needed to fold others do not become presets.
     let mut used = vec![false; plan.slot_count];

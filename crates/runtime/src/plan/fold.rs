@@ -50,7 +50,7 @@ impl Folding {
             compute: &self.compute,
             sites: &[],
             appends: &mut Appends::default(),
-            meter: &mut Meter::new(None, self.allocator.clone()),
+            meter: &mut Meter::new(None, self.allocator.clone(), 1),
             interrupt: &mut Interrupt::new(Default::default()),
         };
         step.kernel.run(&mut call).ok()?;

@@ -5,6 +5,7 @@ use crate::plan::Step;
 use refeed_graph::types::{TensorType, ValueType};
 use refeed_values::{RuntimeValue, Tensor};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What is known of a slot at compile time.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +82,17 @@ impl Scope<'_> {
             self.captures.push((outside, inside));
         }
         Some(inside)
+    }
+
+    /// A name for each slot. Of several names that stand for one, the first in the order of letters.
+    pub(crate) fn slot_names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Option<&str>> = vec![None; self.known.len()];
+        for (name, &slot) in &self.names {
+            let held = &mut names[slot as usize];
+            *held = Some(held.map_or(name, |held| held.min(name)));
+        }
+        let names = names.into_iter();
+        names.map(|name| Arc::from(name.unwrap_or(""))).collect()
     }
 
     /// What is known of a slot.

@@ -17,10 +17,22 @@ pub(super) fn check_initial<'n, V: Into<RuntimeValue>>(
         let at = bindings.iter().position(|binding| &*binding.input == name);
         found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(value.into());
     }
+    let mut values = Vec::with_capacity(bindings.len());
+    for (binding, value) in bindings.iter().zip(found) {
+        values.push(value.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?);
+    }
+    check_values(core, values, warnings)
+}
+
+/// Checks one value a binding against its declaration, with one symbol table for all.
+pub(super) fn check_values(
+    core: &Core,
+    values: impl IntoIterator<Item = RuntimeValue>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PersistentValue>, StateError> {
     let mut table = core.retained_symbols.table();
-    let mut retained = Vec::with_capacity(bindings.len());
-    for ((binding, rule), value) in bindings.iter().zip(&core.retained).zip(found) {
-        let value = value.ok_or_else(|| StateError::MissingInitial(binding.input.to_string()))?;
+    let mut retained = Vec::with_capacity(core.retained.len());
+    for (rule, value) in core.retained.iter().zip(values) {
         if let Some(clash) = rule.check(&value, &mut table)? {
             note_clash(core.uses, clash, warnings)?;
         }

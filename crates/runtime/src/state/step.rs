@@ -5,13 +5,11 @@ use super::commit::{Change, Next};
 use crate::completion::Running;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
-use crate::events::Meter;
 use crate::explain::Outcome;
 use crate::interrupt::RunControl;
 use crate::session::{Core, note_clash};
 use refeed_graph::Publish;
 use refeed_values::RuntimeValue;
-use refeed_values::append::AppendPolicy;
 use smallvec::SmallVec;
 
 /// Whether an output has anything in it.
@@ -37,11 +35,7 @@ impl Inner {
         let bindings = core.model.bindings();
         let workspace = &mut self.workspace;
         workspace.begin(core);
-        let policy = AppendPolicy {
-            initial_capacity: core.options.persistent_tensor_initial_capacity,
-            max_length: core.options.max_length,
-            reuse: core.options.append_reuse,
-        };
+        let policy = core.append_policy();
         for (index, (binding, held)) in bindings.iter().zip(&mut self.retained).enumerate() {
             if core.plan.may_append(index)
                 && let Some(lease) = held.value.lease(&policy)
@@ -63,7 +57,7 @@ impl Inner {
             workspace.fill(core, *position, value.clone());
         }
         workspace.check_inputs(core)?;
-        let mut meter = Meter::new(context.log(), core.allocator.clone());
+        let mut meter = core.meter(context);
         workspace.execute(core, &mut self.appends, &mut meter, control)?;
         let outputs = workspace.collect(core, feeds, |output| {
             bindings

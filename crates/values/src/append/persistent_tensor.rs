@@ -51,6 +51,11 @@ impl PersistentTensor {
         }
     }
 
+    /// The axis along which the value was appended to; `None` when it has no capacity.
+    pub fn append_axis(&self) -> Option<usize> {
+        self.geometry().map(|geometry| geometry.axis)
+    }
+
     fn geometry(&self) -> Option<&Geometry> {
         let block = self.tensor.buffer().allocation().block.as_deref()?;
         self.start.map(|_| &block.geometry)

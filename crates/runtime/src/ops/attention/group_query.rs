@@ -368,6 +368,10 @@ impl GroupQueryAttention {
 }
 
 impl Kernel for GroupQueryAttention {
+    fn append_axis(&self) -> Option<i64> {
+        Some(super::LENGTH as i64)
+    }
+
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         by_real!(call.require(0)?.dtype(), 0, T => self.typed::<T>(call))
     }

@@ -1,0 +1,201 @@
+//! Going back to fewer rows.
+
+use super::commit::{Change, Next};
+use super::{Inner, PersistentValueState, Retained};
+use crate::error::StateError;
+use crate::explain::Outcome;
+use crate::persistent_value::PersistentValue;
+use crate::session::Core;
+use refeed_graph::types::ValueType;
+use refeed_graph::{Binding, Publish};
+use refeed_values::append::PersistentTensor;
+use refeed_values::paged_cache;
+use refeed_values::{RuntimeValue, Tensor, TensorError};
+
+/// How a retained value becomes longer.
+enum Growth {
+    /// By rows along an axis.
+    Along(usize),
+    /// By pages.
+    Pages,
+    /// Not at all, by declaration: it is the same in every step.
+    Constant,
+    /// Nothing says how.
+    Unknown,
+}
+
+/// How a binding's value grows: as it did in the last call, as its append node does, or as the declarations say.
+fn growth(core: &Core, index: usize, binding: &Binding, value: &PersistentValue) -> Growth {
+    if binding.publish == Publish::Once || core.plan.usual.get(index) == Some(&Outcome::Kept) {
+        return Growth::Constant;
+    }
+    let held = match value {
+        PersistentValue::Tensor(held) => held,
+        PersistentValue::Other(value) if paged_cache::blocks(value).is_some() => {
+            return Growth::Pages;
+        }
+        PersistentValue::Other(_) => return Growth::Unknown,
+    };
+    let rank = held.tensor().rank();
+    let axis = held
+        .append_axis()
+        .or_else(|| append_axis(core, index, rank))
+        .or_else(|| declared_axis(core, binding));
+    match axis {
+        Some(axis) if axis < rank => Growth::Along(axis),
+        _ => Growth::Unknown,
+    }
+}
+
+/// The axis of the node that appends to the binding's value.
+fn append_axis(core: &Core, index: usize, rank: usize) -> Option<usize> {
+    let appends = |step: &&crate::plan::Step| step.sites.iter().any(|site| site.binding == index);
+    let axis = core.plan.steps.iter().find(appends)?.kernel.append_axis()?;
+    match axis {
+        0.. => usize::try_from(axis).ok(),
+        _ => rank.checked_sub(usize::try_from(axis.unsigned_abs()).ok()?),
+    }
+}
+
+/// The one axis in which the declarations of input and output differ.
+fn declared_axis(core: &Core, binding: &Binding) -> Option<usize> {
+    let shape = |ty: &'_ ValueType| ty.tensor().and_then(|ty| ty.shape.clone());
+    let past = shape(&core.model.inputs()[binding.input_index].ty)?;
+    let next = shape(&core.model.outputs()[binding.output_index].ty)?;
+    let mut differ = past.iter().zip(&next).enumerate();
+    let differ: Vec<usize> = differ
+        .by_ref()
+        .filter(|(_, (past, next))| past != next)
+        .map(|(axis, _)| axis)
+        .collect();
+    match differ[..] {
+        [axis] if past.len() == next.len() => Some(axis),
+        _ => None,
+    }
+}
+
+/// The first `length` rows of a tensor: a view, with what capacity lies behind it.
+fn shorter(
+    held: &PersistentTensor,
+    axis: usize,
+    length: usize,
+) -> Result<PersistentTensor, TensorError> {
+    let tensor = held.tensor();
+    if length == tensor.shape()[axis] {
+        return Ok(held.fork());
+    }
+    if held.append_axis() == Some(axis)
+        && let Some(rows) = held.slice_rows(0, length)
+    {
+        return Ok(rows);
+    }
+    let Some((layout, _)) = tensor.layout().slice(axis, 0, length, 1) else {
+        return Ok(held.fork());
+    };
+    Ok(PersistentTensor::imported(tensor.with_layout(layout, 0)?))
+}
+
+/// The pages that hold the first `length` tokens. They are shared; the last one says that it holds fewer.
+fn fewer_pages(cache: &RuntimeValue, length: i64) -> Result<RuntimeValue, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let pages = paged_cache::blocks(cache).ok_or("no paged cache")?;
+    let mut kept = Vec::new();
+    for block in pages.iter() {
+        let page = paged_cache::page(block).map_err(|error| text(&error))?;
+        if page.start >= length {
+            break;
+        }
+        let held = length - page.start;
+        if page.length <= held {
+            kept.push(block.clone());
+            continue;
+        }
+        let scalar = |value| Tensor::scalar(value).map_err(|error| text(&error));
+        let (start, count) = (scalar(page.start)?, scalar(held)?);
+        let cut = paged_cache::page_of(start, count, page.key.clone(), page.value.clone());
+        kept.push(cut.map_err(|error| text(&error))?);
+    }
+    paged_cache::cache_of(kept).map_err(|error| text(&error))
+}
+
+impl PersistentValueState {
+    /// Keeps the first `length` rows of every value that grows, as if the later steps had not been. Values that
+    /// publish once, and inputs handed straight through, stay.
+    ///
+    /// The axis of a tensor is that of its append, or, where no node appends, the one axis in which the declarations of
+    /// input and output differ. Nothing is copied: tensors become views, of which the first append copies the rows once
+    /// unless nobody else holds the block; paged caches share their pages.
+    ///
+    /// ```no_run
+    /// # use refeed_runtime::{PersistentValueState, StateError};
+    /// # fn example(state: &PersistentValueState, prompt: usize) -> Result<(), StateError> {
+    /// state.truncate(prompt)?; // the same prompt, another answer
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When the state is busy or closed, a value does not grow and so cannot go back (all of them are named), no value
+    /// grows, or one is shorter than `length`. Nothing has changed then.
+    pub fn truncate(&self, length: usize) -> Result<(), StateError> {
+        let mut guard = self.take()?;
+        let inner = guard.as_mut().ok_or(StateError::Closed)?;
+        let next = inner.truncated(&self.core, length)?;
+        inner.commit(next, None)
+    }
+}
+
+impl Inner {
+    fn truncated(&self, core: &Core, length: usize) -> Result<Next, StateError> {
+        let bindings = core.model.bindings();
+        let mut next = Next::default();
+        let (mut fixed, mut grows) = (Vec::new(), false);
+        for (index, (binding, held)) in bindings.iter().zip(&self.retained).enumerate() {
+            let fails = |reason: String| StateError::Truncate {
+                name: binding.input.clone(),
+                reason,
+            };
+            let longer = |rows: &dyn std::fmt::Display| {
+                fails(format!("expected at most its {rows} rows, got {length}"))
+            };
+            let value = match (growth(core, index, binding, &held.value), &held.value) {
+                (Growth::Constant, _) => {
+                    next.0.push((Change::Keep, Outcome::NotRun));
+                    continue;
+                }
+                (Growth::Along(axis), PersistentValue::Tensor(tensor)) => {
+                    let rows = tensor.tensor().shape()[axis];
+                    if length > rows {
+                        return Err(longer(&rows));
+                    }
+                    let kept = shorter(tensor, axis, length);
+                    PersistentValue::Tensor(kept.map_err(|error| fails(error.to_string()))?)
+                }
+                (Growth::Pages, PersistentValue::Other(cache)) => {
+                    let held = paged_cache::check(cache);
+                    let tokens = held.map_err(|error| fails(error.to_string()))?.tokens;
+                    let length = i64::try_from(length).map_err(|_| longer(&tokens))?;
+                    if length > tokens {
+                        return Err(longer(&tokens));
+                    }
+                    PersistentValue::Other(fewer_pages(cache, length).map_err(fails)?)
+                }
+                _ => {
+                    fixed.push(binding.input.clone());
+                    continue;
+                }
+            };
+            grows = true;
+            let published = held.published;
+            let change = Change::Replace(Retained { value, published });
+            next.0.push((change, Outcome::NotRun));
+        }
+        match (grows, fixed.is_empty()) {
+            (true, true) => Ok(next),
+            (true, false) => Err(StateError::NotGrowing(fixed)),
+            (false, _) => Err(StateError::NothingGrows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
