@@ -68,7 +68,7 @@ fn row(
     // Packed elements are dense, so that a row of the first axis is a run of bytes if it is a whole number of them.
     let rows = tensor.shape()[axis];
     let bits = tensor.elements() / rows.max(1) * tensor.dtype().bits();
-    if axis != 0 || bits % 8 != 0 {
+    if axis != 0 || !bits.is_multiple_of(8) {
         return Err(unsliceable());
     }
     let bytes = tensor.as_bytes().ok_or_else(unsliceable)?;
@@ -208,7 +208,7 @@ fn codes(
 ) -> Result<Tensor, String> {
     let bytes = payload.as_bytes().ok_or("its payload is not dense")?;
     let row_bits = shape[1..].iter().product::<usize>() * bits;
-    if row_bits % 8 != 0 {
+    if !row_bits.is_multiple_of(8) {
         return Err(format!("a row of {row_bits} bits is not whole bytes"));
     }
     let width = row_bits / 8;
