@@ -13,7 +13,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import refeed
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -51,15 +51,16 @@ def test_nested_graphs_compute_what_other_runtimes_compute(model: onnx.ModelProt
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(nested_graphs.models(), st.lists(st.integers(0, 96), min_size=3, max_size=3))
 def test_nested_graphs_compute_what_the_package_computes(model: onnx.ModelProto, x: list[int]) -> None:
-    feeds = {"x": np.array(x, np.int64)}
+    feeds, reason = {"x": np.array(x, np.int64)}, ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             (want,) = ReferenceEvaluator(model).run(None, feeds)
-        except ValueError as error:
-            # The package stacks nothing when a loop has no iterations.
-            assert "need at least one array" in str(error)
-            return
+        except ValueError as refused:
+            reason = str(refused)
+    # The package stacks nothing when a loop has no iterations.
+    assume("need at least one array" not in reason)
+    assert not reason
     np.testing.assert_array_equal(refeed.load(model).run(feeds)["y"].numpy(), want)
 
 
@@ -325,7 +326,7 @@ def test_scan_of_no_positions_and_of_different_lengths() -> None:
     )
     session = refeed.load(model)
     assert session.run({"x": np.zeros((0, 2), np.float32), "z": np.zeros((0, 2), np.float32)})["y"].shape == (2, 0)
-    with pytest.raises(refeed.KernelError, match="scanned input 1 .* has 3 positions along axis 0, others have 2"):
+    with pytest.raises(refeed.KernelError, match=r"scanned input 1 .* has 3 positions along axis 0, others have 2"):
         session.run({"x": np.zeros((2, 2), np.float32), "z": np.zeros((3, 2), np.float32)})
 
 
@@ -374,7 +375,7 @@ def test_nodes_that_do_not_fit_their_bodies_are_refused() -> None:
         [info("d", BOOL, []), info("t", INT64, [1]), info("part", INT64, [1])],
         info("s", FLOAT, [1]),
     )
-    with pytest.raises(refeed.ModelError, match="state 0 of the loop is FLOAT.* before an iteration and INT64"):
+    with pytest.raises(refeed.ModelError, match=r"state 0 of the loop is FLOAT.* before an iteration and INT64"):
         runtime.RuntimeSession(refeed.load(_loop(body, 1, None)))
 
 

@@ -320,6 +320,34 @@ def test_optional_values_inside_a_graph(opset: int, held: bool) -> None:
     assert got["y"].numpy().tolist() == ([1, 2] if held else [-1, -2])
 
 
+def _optional_model(sequences: bool) -> onnx.ModelProto:
+    """Whether the input is there, and the input, which is an optional value."""
+    kind = helper.make_tensor_type_proto(FLOAT, [2])
+    kind = helper.make_optional_type_proto(helper.make_sequence_type_proto(kind) if sequences else kind)
+    return graphs.model(
+        [node("OptionalHasElement", ["o"], ["has"]), node("Identity", ["o"], ["p"])],
+        [helper.make_value_info("o", kind)],
+        [info("has", BOOL, []), helper.make_value_info("p", kind)],
+    )
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+def test_optional_inputs_may_be_left_out(sequences: bool) -> None:
+    model = _optional_model(sequences)
+    x = np.array([1, 2], np.float32)
+    session = refeed.load(model)
+    for _ in range(2):
+        got = session.run({"o": [x] if sequences else x})
+        assert bool(got["has"].numpy())
+        assert _lists(got["p"] if sequences else [got["p"]]) == [[1, 2]]
+        with pytest.raises(refeed.Error, match="graph output `p` is an empty optional value"):
+            session.run({})
+    with pytest.raises(refeed.Error, match=r"rank mismatch|expected a sequence"):
+        session.run({"o": np.array([[1, 2]], np.float32)})
+    del model.graph.output[1], model.graph.node[1]
+    assert not refeed.load(model).run({})["has"].numpy()
+
+
 def test_the_value_of_an_empty_optional_is_refused() -> None:
     kind = helper.make_tensor_type_proto(FLOAT, [2])
     model = graphs.model(

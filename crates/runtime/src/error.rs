@@ -238,6 +238,9 @@ pub enum StateError {
         /// Why.
         source: TensorError,
     },
+    /// A graph output is an optional value without a value.
+    #[error("graph output `{0}` is an empty optional value, which is no value to give out")]
+    EmptyOutput(Arc<str>),
     /// Another run, reset or close of this state is going on.
     #[error("state is busy: run, reset, close and values of one state must not overlap")]
     Busy,

@@ -187,6 +187,10 @@ impl Workspace {
         for (position, rule) in core.inputs.iter().enumerate() {
             let slot = core.plan.inputs[position] as usize;
             let Some(value) = self.slots[slot].as_ref().filter(|_| self.filled[position]) else {
+                if rule.optional {
+                    self.slots[slot] = None;
+                    continue;
+                }
                 let name = core.model.inputs()[position].name.to_string();
                 return Err(StateError::MissingInput(name));
             };
@@ -242,7 +246,7 @@ impl Workspace {
             let name = &core.names[position];
             let value = self.slots[slot as usize]
                 .clone()
-                .ok_or_else(|| SessionError::NoProducer(name.to_string()))?;
+                .ok_or_else(|| StateError::EmptyOutput(name.clone()))?;
             let RuntimeValue::Tensor(tensor) = &value else {
                 outputs.push(value);
                 continue;

@@ -53,8 +53,8 @@ class ReferenceEvaluator:
         output_names : sequence of str or None
             The outputs wanted, in this order; None for all, in the graph's order.
         feeds : mapping of str to array
-            One array an input, a list for a sequence, a dictionary for a structured value. Arrays that are not
-            contiguous or not in native byte order are copied.
+            One array an input, a list for a sequence, a dictionary for a structured value, None for an
+            empty optional value. Arrays that are not contiguous or not in native byte order are copied.
 
         Returns
         -------
@@ -77,7 +77,8 @@ class ReferenceEvaluator:
             if name not in self._outputs:
                 known = ", ".join(self._outputs)
                 raise refeed.ValueTypeError(f"unknown graph output `{name}`: expected one of {known}")
-        results = self._session.run({name: _plain(value) for name, value in feeds.items()})
+        given = {name: _plain(value) for name, value in feeds.items() if value is not None}
+        results = self._session.run(given)
         return [_arrays(results[name]) for name in wanted]
 
 

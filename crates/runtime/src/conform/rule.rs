@@ -72,6 +72,8 @@ pub(crate) struct Rule {
     pub(super) name: Arc<str>,
     pub(super) role: &'static str,
     pub(super) expected: Arc<Expected>,
+    /// Whether the declaration is of an optional value: none at all is one.
+    pub(crate) optional: bool,
     /// Which rule it is, for the memos of its sequences.
     pub(super) number: u64,
 }
@@ -111,7 +113,7 @@ impl Symbols {
     /// Prepares the declared type of one value.
     ///
     /// # Errors
-    /// When the type has a part that no value is of: a map, an optional, a sparse tensor or an opaque value.
+    /// When the type has a part that no value is of: a map, an optional within, a sparse tensor or an opaque value.
     pub(crate) fn rule(
         &mut self,
         model: &Model,
@@ -119,12 +121,17 @@ impl Symbols {
         name: Arc<str>,
         ty: &ValueType,
     ) -> Result<Rule, Refused> {
+        let (ty, optional) = match ty {
+            ValueType::Optional(held) => (&**held, true),
+            ty => (ty, false),
+        };
         let expected = self.expected(model, &name, ty)?;
         self.rules += 1;
         Ok(Rule {
             name,
             role,
             expected,
+            optional,
             number: self.rules,
         })
     }

@@ -89,6 +89,15 @@ fn place(
     })
 }
 
+/// The element type of a tensor, encoded or not.
+fn dtype_of(value: &RuntimeValue) -> Option<DType> {
+    match value {
+        RuntimeValue::Tensor(tensor) => Some(tensor.dtype()),
+        RuntimeValue::Encoded(encoded) => encoded.logical().map(|(dtype, _)| dtype),
+        _ => None,
+    }
+}
+
 /// Elements of one kind and type, as operators of sequences ask for.
 fn check_alike(sequence: &RuntimeSequence, new: &RuntimeValue) -> Result<(), OpError> {
     let refused = |expected: String, got: String| OpError::Value {
@@ -96,20 +105,14 @@ fn check_alike(sequence: &RuntimeSequence, new: &RuntimeValue) -> Result<(), OpE
         expected,
         got,
     };
-    match (sequence.get(0), new) {
-        (None, _) => Ok(()),
-        (Some(RuntimeValue::Tensor(first)), RuntimeValue::Tensor(new)) => {
-            if first.dtype() == new.dtype() {
-                return Ok(());
-            }
-            let got = format!("{} elements", new.dtype());
-            Err(refused(
-                format!("{} as the others have", first.dtype()),
-                got,
-            ))
-        }
-        (Some(first), new) if first.kind() == new.kind() => Ok(()),
-        (Some(first), new) => Err(refused(first.kind().to_string(), new.kind().to_string())),
+    let Some(first) = sequence.front() else {
+        return Ok(());
+    };
+    match (dtype_of(first), dtype_of(new)) {
+        (Some(a), Some(b)) if a == b => Ok(()),
+        (Some(a), Some(b)) => Err(refused(format!("{a} as the others have"), b.to_string())),
+        _ if first.kind() == new.kind() => Ok(()),
+        _ => Err(refused(first.kind().to_string(), new.kind().to_string())),
     }
 }
 
