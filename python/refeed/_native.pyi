@@ -19,6 +19,7 @@ from refeed.onnx.messages import (
     SparseTensorProto,
     StructTypeProto,
     TensorProto,
+    TypeProto,
     ValueInfoProto,
 )
 from refeed.runtime import RuntimeEventAction, TaskStatus
@@ -39,14 +40,21 @@ __all__ = [
     "RuntimeEvent",
     "RuntimeSession",
     "RuntimeSessionOptions",
+    "SharedQuantizedValue",
     "TaskCompletion",
     "Tensor",
     "ValueInfo",
     "__version__",
+    "add_quantization_parameters",
     "bind",
     "default_opset",
+    "dequantize_tensor",
     "known_schemes",
     "load",
+    "make_affine_quantization_type",
+    "make_shared_quantization_type",
+    "materialize_quantized_value",
+    "quantize_tensor_shared",
     "tensor_from_numpy",
     "tensor_from_proto",
     "tensor_to_numpy",
@@ -1084,4 +1092,125 @@ def tensor_from_numpy(name: str, data_type: int, shape: Sequence[int], raw: _Ten
     ------
     ValueTypeError
         When the number is no type of tensors, or the bytes are of another size, type, shape or alignment.
+    """
+
+@final
+class SharedQuantizedValue:
+    """A quantised tensor whose parameters a model shares; it keeps them, whatever becomes of the model.
+
+    It is fed and returned like an `EncodedValueProto`, without a look-up of its parameters.
+    """
+
+    @property
+    def encoded(self) -> EncodedValueProto:
+        """A message of the value, with `parameter_ref`; its payload is shared, the message is a new one each time."""
+    @property
+    def parameter_ref(self) -> str:
+        """Name of the parameter set."""
+    @property
+    def raw_data(self) -> bytes:
+        """The payload: a reserved zero byte, the values of outliers, the codes."""
+
+def make_affine_quantization_type(
+    data_type: int,
+    count: int,
+    block_size: int = 128,
+    *,
+    permutation: bool = False,
+    matrix_size: int = 0,
+    outliers: int = 0,
+) -> StructTypeProto:
+    """Makes the struct type of values with affine codes in blocks, which carry all their parameters.
+
+    Args:
+        data_type: INT8, UINT8, INT4, UINT4, INT2 or UINT2.
+        count: number of elements.
+        block_size: elements that share a scale; the last block has what is left.
+        permutation: whether elements are permuted before they are encoded.
+        matrix_size: side of the matrices that are applied to every so many elements, 0 for none.
+        outliers: number of elements that are kept as they are.
+
+    Raises:
+        refeed.errors.ValueTypeError: another type, no elements, or a side that does not divide them.
+
+    Example:
+        >>> from refeed import runtime
+        >>> runtime.make_affine_quantization_type(22, 4).name
+        'onnx_light.quantization.v1/affine'
+    """
+
+def add_quantization_parameters(
+    model: ModelProto,
+    name: str,
+    storage_type: StructTypeProto,
+    logical_type: TypeProto,
+    *,
+    scales: TensorProto | _TensorLike | None,
+    zero_points: TensorProto | _TensorLike | None = None,
+    offsets: TensorProto | _TensorLike | None = None,
+    codebooks: TensorProto | _TensorLike | None = None,
+    permutation: TensorProto | _TensorLike | None = None,
+    forward: TensorProto | _TensorLike | None = None,
+    inverse: TensorProto | _TensorLike | None = None,
+    outliers: TensorProto | _TensorLike | None = None,
+) -> StructTypeProto:
+    """Adds a set of quantisation parameters that values of the model share.
+
+    The set is checked first, in a copy. Then each role becomes an initializer
+    ``onnx_light.quantization.parameters:<name>/<role>``, and one annotation joins them.
+
+    Args:
+        model: the message that is extended.
+        name: of the set.
+        storage_type: of a value that carries its parameters itself, see `make_affine_quantization_type`.
+        logical_type: what values decode to: a tensor type whose dimensions are numbers.
+        scales: one number a block; the other roles as the storage type asks for.
+
+    Returns:
+        The struct type of values that refer to the set: what they hold themselves.
+
+    Raises:
+        ValueError: an empty name or one that is taken, no scales, tensors that the storage type does not ask for.
+    """
+
+def make_shared_quantization_type(model: Model | ModelProto, name: str) -> StructTypeProto:
+    """Gives the struct type of values that refer to a set of the model: what they hold themselves.
+
+    Raises:
+        ValueError: no such set, or one that is not of the affine profile.
+    """
+
+def quantize_tensor_shared(
+    tensor: TensorProto | _TensorLike, model: Model | ModelProto, name: str
+) -> SharedQuantizedValue:
+    """Encodes a tensor with a set of the model. Numbers outside the range of the shared scales saturate.
+
+    Raises:
+        ValueError: no such set, a tensor of another type or shape, or elements that are not finite.
+    """
+
+def materialize_quantized_value(
+    value: SharedQuantizedValue | EncodedValueProto, model: Model | ModelProto | None = None
+) -> EncodedValueProto:
+    """Gives the value with its parameters inside, so that it needs no model.
+
+    Args:
+        value: what to give its parameters; one that has them comes back as it is.
+        model: whose sets a message refers to.
+
+    Raises:
+        ValueError: a reference without its model, or a value that breaks a rule.
+    """
+
+def dequantize_tensor(
+    value: SharedQuantizedValue | EncodedValueProto, model: Model | ModelProto | None = None
+) -> Tensor:
+    """Decodes a value: affine layouts to FLOAT, values of the affine profile to the type that they declare.
+
+    Args:
+        value: what to decode.
+        model: whose sets and struct types a message refers to.
+
+    Raises:
+        ValueError: a reference without its model, a value that breaks a rule, or an encoding that is not computed.
     """

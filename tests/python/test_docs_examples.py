@@ -14,7 +14,14 @@ import refeed.runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
-PAGES = ["README.md", "docs/feedback.md", "docs/ownership.md", "docs/state.md", "docs/python-api.md"]
+PAGES = [
+    "README.md",
+    "docs/feedback.md",
+    "docs/ownership.md",
+    "docs/state.md",
+    "docs/values.md",
+    "docs/python-api.md",
+]
 
 
 def blocks(page: str, language: str = "python") -> list[str]:

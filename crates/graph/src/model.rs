@@ -4,17 +4,19 @@ use crate::bindings::{Binding, BindingUses, Bindings};
 use crate::error::{BindingError, ModelError};
 use crate::functions::FunctionTable;
 use crate::load::{self, ExternalData, LoadOptions, shown};
+use crate::path::Path;
 use crate::struct_types::StructTypes;
 use crate::types::{TensorType, ValueInfo};
 use crate::uses::{self, InputUses};
 use crate::validate::{self, Opsets, Rules};
 use crate::values::{
-    Catalogues, Elements, ModelValues, QuantizationParameterCatalogue, adopt, moved_bytes,
+    self, Catalogues, Elements, ModelValues, QuantizationParameterCatalogue, adopt, moved_bytes,
 };
-use refeed_proto::{Bytes, GraphProto, ModelProto, TensorProto};
+use refeed_proto::{
+    Bytes, EncodedValueProto, GraphProto, ModelProto, PagedCacheProto, TensorProto,
+};
 use refeed_values::{Buffer, MAX_RANK, Provenance, RuntimeValue, Tensor, TensorError};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -79,7 +81,10 @@ impl Model {
     ///
     /// # Errors
     /// When the file cannot be read or the model is broken.
-    pub fn load(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model, ModelError> {
+    pub fn load(
+        path: impl AsRef<std::path::Path>,
+        options: &LoadOptions,
+    ) -> Result<Model, ModelError> {
         let loaded = load::read_model_file(path.as_ref(), options)?;
         Model::new(loaded.model, Arc::new(loaded.external))
     }
@@ -291,6 +296,28 @@ impl Model {
     /// As [`Model::encoded_initializers`].
     pub fn paged_cache_initializers(&self) -> Result<&[(Arc<str>, RuntimeValue)], ModelError> {
         Ok(&self.values()?.paged_caches)
+    }
+
+    /// An encoded initializer of any graph of the model as a value that shares the file.
+    ///
+    /// # Errors
+    /// When it breaks a rule, or its payload or a parameter cannot be had.
+    pub fn encoded_initializer(
+        &self,
+        proto: &EncodedValueProto,
+    ) -> Result<RuntimeValue, ModelError> {
+        values::encoded_initializer(self, proto, &Path::root("encoded_initializer"))
+    }
+
+    /// A paged-cache initializer of any graph of the model as a value that shares the file.
+    ///
+    /// # Errors
+    /// As [`Model::encoded_initializer`].
+    pub fn paged_cache_initializer(
+        &self,
+        proto: &PagedCacheProto,
+    ) -> Result<RuntimeValue, ModelError> {
+        values::paged_cache_initializer(self, proto, &Path::root("paged_cache_initializer"))
     }
 
     fn values(&self) -> Result<&ModelValues, ModelError> {

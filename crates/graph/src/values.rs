@@ -17,7 +17,7 @@ mod tensor;
 
 pub use declared::{DeclaredPages, check_encoded, declared_pages};
 pub use encoded::{encoded_from_proto, encoded_to_proto};
-pub(crate) use initializers::ModelValues;
+pub(crate) use initializers::{ModelValues, encoded_initializer, paged_cache_initializer};
 pub use paged_cache::{from_paged_cache, to_paged_cache};
 pub use parameters::{
     AddedParameters, QuantizationParameterCatalogue, add_quantization_parameters,

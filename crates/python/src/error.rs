@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyType};
 use refeed_graph::{BindError, BindingError, LoadError, ModelError};
 use refeed_runtime::kernel::OpError;
 use refeed_runtime::{CompletionError, RunError, SessionError, StateError, StateFileError};
+use refeed_values::encoded::EncodedError;
 use refeed_values::{AppendError, ExtentError, TensorError};
 use std::fmt::Display;
 use std::io;
@@ -109,6 +110,15 @@ fn load_error(py: Python<'_>, error: &LoadError, message: String) -> PyErr {
 impl IntoPyErr for LoadError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         load_error(py, &self, self.to_string())
+    }
+}
+
+impl IntoPyErr for EncodedError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            EncodedError::Tensor(error) => error.into_py(py),
+            other => Class::ValueType.error(py, other),
+        }
     }
 }
 

@@ -41,6 +41,12 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::options::PyRuntimeSessionOptions;
     #[pymodule_export]
+    use crate::runtime::quantization::{
+        PySharedQuantizedValue, add_quantization_parameters, dequantize_tensor,
+        make_affine_quantization_type, make_shared_quantization_type, materialize_quantized_value,
+        quantize_tensor_shared,
+    };
+    #[pymodule_export]
     use crate::runtime::session::PyRuntimeSession;
     #[pymodule_export]
     use crate::runtime::state::PyPersistentValueState;

@@ -12,7 +12,9 @@ mod profile;
 mod shared;
 mod struct_type;
 
-pub use affine::{Affine, CODES, SCALES, code, code_range, infer_storage, parameter_shape};
+pub use affine::{
+    Affine, CODES, SCALES, code, code_range, infer_storage, number_at, parameter_shape,
+};
 pub use parameters::{ParameterSet, Role};
 pub use profile::{BlockRun, PROFILE, Plan};
 pub use shared::{materialize, quantize_self_contained, quantize_shared};

@@ -250,28 +250,16 @@ pub(super) fn check_scales_are_positive(
     let Ok(bytes) = tensor_bytes(scale, &ExternalData::none()) else {
         return Ok(());
     };
-    // In each of the four types, the positive finite numbers are those whose bits lie between 0 and infinity.
-    let (size, infinity): (usize, u64) = match DType::from_onnx(scale.data_type()) {
-        Some(DType::Float16) => (2, 0x7C00),
-        Some(DType::Bfloat16) => (2, 0x7F80),
-        Some(DType::Float) => (4, 0x7F80_0000),
-        Some(DType::Double) => (8, 0x7FF0_0000_0000_0000),
-        _ => return Ok(()),
+    let Some(dtype) = DType::from_onnx(scale.data_type()).filter(|dtype| SCALES.contains(dtype))
+    else {
+        return Ok(());
     };
-    for (index, chunk) in bytes.chunks_exact(size).enumerate() {
-        let bits = chunk
-            .iter()
-            .rev()
-            .fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
-        if bits == 0 || bits >= infinity {
-            let number = match size {
-                4 => f32::from_bits(bits as u32).to_string(),
-                8 => f64::from_bits(bits).to_string(),
-                _ => format!("the bits {bits:#06x}"),
-            };
+    for index in 0..bytes.len() / (dtype.bits() / 8) {
+        let number = encoded::number_at(&bytes, dtype, index);
+        if !(number > 0.0 && number.is_finite()) {
             return Err(at
                 .item("scale", index)
-                .fault("a positive finite number", number));
+                .fault("a positive finite number", number.to_string()));
         }
     }
     Ok(())

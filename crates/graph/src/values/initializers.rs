@@ -4,7 +4,7 @@ use super::{Reading, encoded, paged_cache};
 use crate::error::ModelError;
 use crate::model::Model;
 use crate::path::Path;
-use refeed_proto::GraphProto;
+use refeed_proto::{EncodedValueProto, PagedCacheProto};
 use refeed_values::{Provenance, RuntimeValue};
 use std::sync::Arc;
 
@@ -18,35 +18,47 @@ pub(crate) struct ModelValues {
 impl ModelValues {
     pub(crate) fn of(model: &Model) -> Result<ModelValues, ModelError> {
         let at = Path::MODEL;
-        ModelValues::of_graph(model, model.graph(), &at.field("graph"))
-    }
-
-    fn of_graph(
-        model: &Model,
-        graph: &GraphProto,
-        at: &Path<'_>,
-    ) -> Result<ModelValues, ModelError> {
-        if graph.encoded_initializer.is_empty() && graph.paged_cache_initializer.is_empty() {
-            return Ok(ModelValues::default());
-        }
-        let catalogues = model.catalogues()?;
-        let reading = Reading {
-            struct_types: &catalogues.struct_types,
-            parameters: Some(&catalogues.parameters),
-            external: model.external(),
-            provenance: Provenance::Model,
-        };
+        let at = at.field("graph");
+        let graph = model.graph();
         let mut values = ModelValues::default();
         for (index, value) in graph.encoded_initializer.iter().enumerate() {
             let at = at.named("encoded_initializer", index, value.name());
-            let read = encoded::read(value, &at, &reading)?;
-            values.encoded.push((value.name().into(), read.into()));
+            let read = encoded_initializer(model, value, &at)?;
+            values.encoded.push((value.name().into(), read));
         }
         for (index, cache) in graph.paged_cache_initializer.iter().enumerate() {
             let at = at.named("paged_cache_initializer", index, cache.name());
-            let read = paged_cache::read(cache, &at, &reading)?;
+            let read = paged_cache_initializer(model, cache, &at)?;
             values.paged_caches.push((cache.name().into(), read));
         }
         Ok(values)
     }
+}
+
+/// An encoded initializer, whose payload may be in another file.
+pub(crate) fn encoded_initializer(
+    model: &Model,
+    proto: &EncodedValueProto,
+    at: &Path<'_>,
+) -> Result<RuntimeValue, ModelError> {
+    Ok(encoded::read(proto, at, &reading(model)?)?.into())
+}
+
+/// A cache initializer.
+pub(crate) fn paged_cache_initializer(
+    model: &Model,
+    proto: &PagedCacheProto,
+    at: &Path<'_>,
+) -> Result<RuntimeValue, ModelError> {
+    paged_cache::read(proto, at, &reading(model)?)
+}
+
+fn reading(model: &Model) -> Result<Reading<'_>, ModelError> {
+    let catalogues = model.catalogues()?;
+    Ok(Reading {
+        struct_types: &catalogues.struct_types,
+        parameters: Some(&catalogues.parameters),
+        external: model.external(),
+        provenance: Provenance::Model,
+    })
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Class;
 use crate::interop;
+use crate::runtime::message;
 use crate::runtime::tensor::{PyTensor, Warned};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -71,7 +72,8 @@ fn nested(
     Ok(tensor.into())
 }
 
-/// Makes the Python form of a value; payloads are shared. `name` is what tensors are called.
+/// Makes the Python form of a value; payloads are shared. `name` is what tensors are called. Caches and encoded values
+/// are messages, other structs dictionaries, sequences lists.
 ///
 /// # Errors
 /// When Python cannot make an object.
@@ -81,6 +83,9 @@ pub(crate) fn write<'py>(
     name: &Py<PyString>,
     warned: &Warned,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(message) = message::write(py, &value)? {
+        return Ok(message);
+    }
     match value {
         RuntimeValue::Tensor(tensor) => {
             let tensor = PyTensor::new(tensor, name.clone_ref(py), warned.clone());

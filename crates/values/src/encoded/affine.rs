@@ -322,8 +322,9 @@ fn check_parameter(
     Ok(())
 }
 
-/// Element `index` of little-endian floating-point numbers; they need not be aligned.
-pub(super) fn number_at(bytes: &[u8], dtype: DType, index: usize) -> f64 {
+/// Number `index` of little-endian numbers, which need not be aligned: of a type of [`SCALES`] or [`CODES`], or a wider
+/// integer that parameters may be of. 0 past the last, and for other types.
+pub fn number_at(bytes: &[u8], dtype: DType, index: usize) -> f64 {
     fn at<const N: usize>(bytes: &[u8], index: usize) -> [u8; N] {
         let start = index.saturating_mul(N);
         let found = bytes.get(start..start.saturating_add(N));

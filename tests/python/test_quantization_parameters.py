@@ -1,0 +1,240 @@
+"""Shared quantisation parameters and encoded values, against float64 NumPy."""
+
+import numpy as np
+import pytest
+import refeed
+from refeed import onnx, runtime
+from refeed.onnx import helper, numpy_helper
+
+FLOAT, INT8, UINT4, INT4, INT2 = 1, 3, 21, 22, 26
+HALF = np.array([0.5])
+PREFIX = "onnx_light.quantization.parameters:"
+
+
+def empty_model():
+    x = helper.make_tensor_value_info("x", FLOAT, [1])
+    y = helper.make_tensor_value_info("y", FLOAT, [1])
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def with_set(data_type=INT4, shape=(4,), block=4, elem=FLOAT, **roles):
+    model = empty_model()
+    count = int(np.prod(shape))
+    storage = runtime.make_affine_quantization_type(
+        data_type,
+        count,
+        block,
+        permutation="permutation" in roles,
+        matrix_size=roles["forward"].shape[0] if "forward" in roles else 0,
+        outliers=len(roles.get("outliers", ())),
+    )
+    logical = helper.make_tensor_type_proto(elem, list(shape))
+    compact = runtime.add_quantization_parameters(model, "set", storage, logical, **roles)
+    return model, compact
+
+
+def affine(data_type, codes, dims, scale, **more):
+    value = onnx.EncodedValueProto()
+    value.affine.storage_type = data_type
+    value.affine.scale.CopyFrom(numpy_helper.from_array(np.asarray(scale)))
+    for name, given in more.items():
+        if name == "zero_point":
+            value.affine.zero_point.CopyFrom(given)
+        else:
+            setattr(value.affine, name, given)
+    value.logical_type.CopyFrom(helper.make_tensor_type_proto(FLOAT, dims))
+    value.raw_data = bytes(codes)
+    return value
+
+
+def test_the_initializers_and_the_annotation_have_their_names():
+    model, compact = with_set(scales=np.array([0.5]), zero_points=np.array([0.0]))
+    names = [tensor.name for tensor in model.graph.initializer]
+    roles = ["storage_type", "logical_type", "scales", "zero_points"]
+    assert names == [f"{PREFIX}set/{role}" for role in roles]
+    (annotation,) = model.graph.quantization_annotation
+    assert annotation.tensor_name == f"{PREFIX}set"
+    assert [entry.key for entry in annotation.quant_parameter_tensor_names] == roles
+    assert runtime.make_shared_quantization_type(model, "set") == compact
+    assert runtime.make_shared_quantization_type(refeed.load(model), "set") == compact
+
+
+def test_four_int4_codes_take_three_bytes():
+    model, compact = with_set(scales=np.array([0.25]))
+    shared = runtime.quantize_tensor_shared(np.array([-0.3, 0.4, 5.0, -9.0], np.float32), model, "set")
+    assert shared.raw_data == b"\x00\x2f\x87"
+    assert shared.parameter_ref == "set"
+    assert shared.encoded.parameter_ref == "set"
+    assert shared.encoded.struct_type == compact
+    assert "set" in repr(shared)
+    decoded = runtime.dequantize_tensor(shared)
+    np.testing.assert_array_equal(decoded.numpy(), np.float32([-0.25, 0.5, 1.75, -2.0]))
+
+
+@pytest.mark.parametrize("elem", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(("data_type", "low", "high"), [(INT8, -128, 127), (UINT4, 0, 15), (INT2, -2, 1)])
+def test_every_part_of_the_profile_agrees_with_numpy(elem, data_type, low, high):
+    rng = np.random.default_rng(7)
+    shape, block = (3, 4), 5
+    values = rng.normal(size=shape).astype(elem)
+    scales = np.array([0.05, 0.1, 0.2])
+    zeros = np.array([0.0, 1.0, 0.0])
+    offsets = np.array([0.0, -0.25, 0.5])
+    order = rng.permutation(12)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    outliers = np.array([11, 2])
+    model, _ = with_set(
+        data_type,
+        shape,
+        block,
+        helper.np_dtype_to_tensor_dtype(np.dtype(elem)),
+        scales=scales,
+        zero_points=zeros,
+        offsets=offsets,
+        permutation=order,
+        forward=turn,
+        inverse=turn.T.copy(),
+        outliers=outliers,
+    )
+    flat = values.astype(np.float64).ravel()
+    moved = (flat[order].reshape(-1, 3) @ turn.T).ravel()
+    which = np.arange(12) // block
+    codes = np.clip(np.rint((moved - offsets[which]) / scales[which]) + zeros[which], low, high)
+    moved = (codes - zeros[which]) * scales[which] + offsets[which]
+    moved = (moved.reshape(-1, 3) @ turn).ravel()
+    expected = np.empty(12)
+    expected[order] = moved
+    expected[outliers] = flat[outliers]
+
+    shared = runtime.quantize_tensor_shared(values, model, "set")
+    whole = runtime.materialize_quantized_value(shared)
+    assert isinstance(whole, onnx.EncodedValueProto)
+    assert not whole.HasField("parameter_ref")
+    message = onnx.EncodedValueProto()
+    message.ParseFromString(shared.encoded.SerializeToString())
+    for got in (
+        runtime.dequantize_tensor(shared),
+        runtime.dequantize_tensor(whole),
+        runtime.dequantize_tensor(message, model),
+        runtime.dequantize_tensor(message, refeed.load(model)),
+    ):
+        assert got.numpy().dtype == elem
+        assert got.shape == shape
+        tolerance = {np.float64: 1e-12, np.float32: 1e-6, np.float16: 1e-3}[elem]
+        np.testing.assert_allclose(got.numpy().ravel(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_message_needs_the_model_that_it_refers_to():
+    model, _ = with_set(scales=np.array([0.25]))
+    message = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set").encoded
+    for call in (runtime.dequantize_tensor, runtime.materialize_quantized_value):
+        with pytest.raises(ValueError, match=r"parameter_ref.*got `set`"):
+            call(message)
+        with pytest.raises(ValueError, match="parameter_ref"):
+            call(message, empty_model())
+        with pytest.raises(TypeError, match="EncodedValueProto"):
+            call(np.zeros(3))
+
+
+def test_values_keep_their_parameters_when_the_model_is_gone():
+    model, _ = with_set(scales=np.array([0.25]))
+    shared = runtime.quantize_tensor_shared(np.float32([1, 2, 0, -1]) / 4, model, "set")
+    model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.array([9.0]), "other"))
+    del model
+    np.testing.assert_array_equal(runtime.dequantize_tensor(shared).numpy(), [0.25, 0.5, 0, -0.25])
+
+
+def test_what_cannot_be_added_leaves_the_model_as_it_was():
+    model, _ = with_set(scales=np.array([0.25]))
+    before = model.SerializeToString()
+    storage = runtime.make_affine_quantization_type(INT4, 4, 4)
+    logical = helper.make_tensor_type_proto(FLOAT, [4])
+
+    def add(name="new", storage=storage, logical=logical, scales=HALF, **more):
+        return runtime.add_quantization_parameters(model, name, storage, logical, scales=scales, **more)
+
+    taken = numpy_helper.from_array(np.zeros(1), f"{PREFIX}taken/scales")
+    model.graph.initializer.append(taken)
+    for match, call in {
+        "empty": lambda: add(name=""),
+        "expected a str": lambda: add(name=3),
+        "set/storage_type|second time": lambda: add(name="set"),
+        "taken/scales": lambda: add(name="taken"),
+        "got None": lambda: add(scales=None),
+        "scales: expected 1 numbers": lambda: add(scales=np.zeros(2)),
+        "positive finite": lambda: add(scales=np.array([0.0])),
+        "zero_points": lambda: add(zero_points=np.zeros(3)),
+        "INT64": lambda: add(permutation=np.zeros(4)),
+        "4 elements, as the storage type has": lambda: add(logical=helper.make_tensor_type_proto(FLOAT, [5])),
+        "expected a number": lambda: add(logical=helper.make_tensor_type_proto(FLOAT, ["n"])),
+        "codebooks": lambda: add(codebooks=np.zeros(1)),
+        "an array, a structure or a bit packing": lambda: add(storage=onnx.StructTypeProto()),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            call()
+    model.graph.initializer.pop()
+    assert model.SerializeToString() == before
+    with pytest.raises(ValueError, match="got `none`"):
+        runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "none")
+    for tensor in (np.zeros(5, np.float32), np.zeros(4), np.float32([0, np.nan, 0, 0])):
+        with pytest.raises(ValueError, match="tensor: expected"):
+            runtime.quantize_tensor_shared(tensor, model, "set")
+    with pytest.raises(ValueError, match="codes"):
+        runtime.make_affine_quantization_type(FLOAT, 4)
+    with pytest.raises(ValueError, match="none that tensors have"):
+        runtime.make_affine_quantization_type(99, 4)
+
+
+def test_a_tensor_message_is_quantised_as_its_array():
+    model, _ = with_set(scales=numpy_helper.from_array(np.array([0.25])))
+    array = np.float32([0.5, -0.5, 1, 0])
+    by_array = runtime.quantize_tensor_shared(array, model, "set")
+    by_message = runtime.quantize_tensor_shared(numpy_helper.from_array(array), model, "set")
+    by_tensor = runtime.quantize_tensor_shared(runtime.Tensor(array), model, "set")
+    assert by_array.raw_data == by_message.raw_data == by_tensor.raw_data
+
+
+@pytest.mark.parametrize("scale_type", [np.float16, np.float32, np.float64])
+def test_affine_layouts_decode_as_float64_numpy_does(scale_type):
+    rng = np.random.default_rng(3)
+    codes = rng.integers(-128, 128, (2, 3, 5)).astype(np.int8)
+    for axis, block, shape in [(None, None, ()), (1, None, (3,)), (-1, 2, (2, 3, 3)), (0, 1, (2, 3, 5))]:
+        scale = rng.uniform(0.01, 1, shape).astype(scale_type)
+        zero = rng.integers(-128, 128, shape).astype(np.int8)
+        more = {} if axis is None else {"axis": axis}
+        if block is not None:
+            more["block_size"] = block
+        value = affine(
+            INT8,
+            codes.tobytes(),
+            [2, 3, 5],
+            scale,
+            zero_point=numpy_helper.from_array(np.asarray(zero)),
+            **more,
+        )
+
+        def spread(parameter, axis=axis, block=block):
+            if axis is None:
+                return parameter
+            if block is None:
+                return parameter.reshape([-1 if at == axis else 1 for at in range(3)])
+            return np.repeat(parameter, block, axis=axis).take(range(codes.shape[axis]), axis=axis)
+
+        wide = codes.astype(np.float64) - spread(zero).astype(np.float64)
+        expected = (wide * spread(scale).astype(np.float64)).astype(np.float32)
+        got = runtime.dequantize_tensor(value)
+        np.testing.assert_array_equal(got.numpy(), expected)
+    assert runtime.materialize_quantized_value(value) == value
+
+
+def test_a_structured_encoding_of_another_kind_is_refused_with_a_reason():
+    value = onnx.EncodedValueProto()
+    value.struct_type.array.dimension = 3
+    value.struct_type.array.element_type.CopyFrom(helper.make_tensor_type_proto(2, [1]))
+    value.raw_data = b"abc"
+    with pytest.raises(ValueError, match="cannot be decoded"):
+        runtime.dequantize_tensor(value)
+    value.logical_type.CopyFrom(helper.make_tensor_type_proto(FLOAT, [3]))
+    with pytest.raises(ValueError, match="a storage type without a name cannot be decoded"):
+        runtime.dequantize_tensor(value)
