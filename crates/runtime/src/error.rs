@@ -7,7 +7,7 @@ use crate::kernel::OpError;
 use crate::state_file::StateFileError;
 use refeed_graph::ModelError;
 use refeed_graph::schema::InferError;
-use refeed_values::TensorError;
+use refeed_values::{TensorError, ValueError};
 use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
@@ -241,6 +241,14 @@ pub enum StateError {
     /// A graph output is an optional value without a value.
     #[error("graph output `{0}` is an empty optional value, which is no value to give out")]
     EmptyOutput(Arc<str>),
+    /// A struct or sequence could not be kept, or not be kept apart from a feed.
+    #[error("`{name}`: {source}")]
+    Value {
+        /// The value.
+        name: Arc<str>,
+        /// Why.
+        source: ValueError,
+    },
     /// Another run, reset or close of this state is going on.
     #[error("state is busy: run, reset, close and values of one state must not overlap")]
     Busy,

@@ -1,8 +1,8 @@
 //! What a state keeps for one binding.
 
 use crate::append::Appends;
-use refeed_values::RuntimeValue;
 use refeed_values::append::{AppendLease, AppendPolicy, PersistentTensor};
+use refeed_values::{RuntimeValue, Tensor, ValueError};
 
 /// A retained value: a root tensor with the room that its appends have, or a value of another kind.
 #[derive(Debug)]
@@ -13,13 +13,16 @@ pub(crate) enum PersistentValue {
 
 impl PersistentValue {
     /// Keeps a value that came from outside: it has no room to append to.
-    pub(crate) fn imported(value: RuntimeValue) -> PersistentValue {
-        match value {
+    ///
+    /// # Errors
+    /// None that the value itself did not have when it was made.
+    pub(crate) fn imported(value: RuntimeValue) -> Result<PersistentValue, ValueError> {
+        Ok(match value {
             RuntimeValue::Tensor(tensor) => {
                 PersistentValue::Tensor(PersistentTensor::imported(tensor))
             }
-            other => PersistentValue::Other(other),
-        }
+            other => PersistentValue::Other(other.kept()?),
+        })
     }
 
     /// Keeps what a call computed for a binding, with its room when it is the append's own result.
@@ -49,6 +52,14 @@ impl PersistentValue {
         match self {
             PersistentValue::Tensor(held) => held.tensor().clone().into(),
             PersistentValue::Other(value) => value.clone(),
+        }
+    }
+
+    /// The tensor, when it is one.
+    pub(crate) fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            PersistentValue::Tensor(held) => Some(held.tensor()),
+            PersistentValue::Other(_) => None,
         }
     }
 

@@ -34,7 +34,8 @@ pub(crate) struct Step {
     pub(crate) label: NodeLabel,
     /// Whether this is an ordinary operator that writes a retained cache again when it cannot give a view.
     pub(crate) rewrites_cache: bool,
-    /// Whether an input may be of a kind that the kernel does not read: the model does not tell its type.
+    /// Whether an input may be of a kind that the kernel does not read: its type is not known, or it may come in an encoded
+    /// form.
     pub(crate) doubtful: bool,
 }
 

@@ -234,11 +234,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// The graph outputs, in the graph's order, kept apart from feeds. `bound` outputs keep their strides.
+    /// The graph outputs, in the graph's order, kept apart from feeds. `bound` outputs keep their strides; what was
+    /// `retained` before the call is handed on as it is.
     pub(crate) fn collect(
         &mut self,
         core: &Core,
         feeds: &[(usize, RuntimeValue)],
+        retained: &[&Tensor],
         bound: impl Fn(usize) -> bool,
     ) -> Result<Vec<RuntimeValue>, StateError> {
         let mut outputs = Vec::with_capacity(core.plan.outputs.len());
@@ -248,7 +250,7 @@ impl Workspace {
                 .clone()
                 .ok_or_else(|| StateError::EmptyOutput(name.clone()))?;
             let RuntimeValue::Tensor(tensor) = &value else {
-                outputs.push(value);
+                outputs.push(self.keep_apart(core, name, value, feeds, bound(position))?);
                 continue;
             };
             let foreign = tensor.provenance() == Provenance::Foreign;
@@ -257,7 +259,8 @@ impl Workspace {
             let refillable = foreign
                 && bound(position)
                 && feeds.iter().any(|(fed, _)| core.plan.inputs[*fed] == slot);
-            let passed = core.plan.inputs.contains(&slot) && !refillable;
+            let passed = core.plan.inputs.contains(&slot) && !refillable
+                || retained.iter().any(|held| same_view(held, tensor));
             let lent = foreign
                 || feeds
                     .iter()
@@ -283,6 +286,33 @@ impl Workspace {
         Ok(outputs)
     }
 
+    /// A struct or sequence without memory that a caller may refill: such tensors are copied as they enter it, unless the
+    /// whole value is a feed that is handed straight through.
+    fn keep_apart(
+        &mut self,
+        core: &Core,
+        name: &Arc<str>,
+        value: RuntimeValue,
+        feeds: &[(usize, RuntimeValue)],
+        bound: bool,
+    ) -> Result<RuntimeValue, StateError> {
+        let passed = || feeds.iter().any(|(_, feed)| feed.same(&value));
+        if !value.holds_foreign() || (!bound && passed()) {
+            return Ok(value);
+        }
+        let mut copied = 0;
+        let apart = value.replace_foreign(&mut |tensor| {
+            let copy = tensor.to_dense(&core.allocator)?;
+            copied += copy.bytes();
+            Ok(copy)
+        });
+        self.materialised.push((name.clone(), copied));
+        apart.map_err(|source| StateError::Value {
+            name: name.clone(),
+            source,
+        })
+    }
+
     /// Ends a call that went well: nothing of it stays in the slots.
     pub(crate) fn end(&mut self, core: &Core) {
         for &slot in core.plan.leftover.iter().chain(&core.plan.inputs) {
@@ -298,6 +328,12 @@ impl Workspace {
             core.plan.reset(&mut self.slots);
         }
     }
+}
+
+/// Whether two tensors are the same elements of the same memory.
+fn same_view(a: &Tensor, b: &Tensor) -> bool {
+    a.buffer().same_allocation(b.buffer())
+        && (a.offset(), a.dtype(), a.layout()) == (b.offset(), b.dtype(), b.layout())
 }
 
 /// Symbols are strict where a bound input has one use, and hints where any number of uses is allowed.
@@ -509,7 +545,7 @@ impl RuntimeSession {
             completion: None,
         };
         workspace.execute(core, &mut Appends::default(), &mut meter, control)?;
-        let outputs = workspace.collect(core, feeds, |_| false)?;
+        let outputs = workspace.collect(core, feeds, &[], |_| false)?;
         if core.options.check_shapes {
             for (rule, value) in core.outputs.iter().zip(&outputs) {
                 if let Some(clash) = rule.check(value, &mut workspace.table)? {

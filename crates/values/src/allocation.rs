@@ -31,6 +31,9 @@ pub enum Provenance {
     Model,
     /// Lent by the caller (NumPy, DLPack, `Bytes`). Read only, and the caller may refill it after the call.
     Foreign,
+    /// Lent by the caller for as long as it is kept: inside an initial value of a state, which is kept without a copy.
+    /// Read only, and not refilled meanwhile.
+    Kept,
 }
 
 /// A refused allocation.
@@ -199,6 +202,9 @@ enum Memory {
     },
 }
 
+/// A counted allocation, as buffers hold it.
+type SharedAllocation = crate::sync::Arc<Allocation>;
+
 /// A run of initialised bytes and the duty to free it.
 pub struct Allocation {
     ptr: NonNull<u8>,
@@ -253,8 +259,24 @@ impl Allocation {
     /// Who lent the memory, when it is of this type.
     pub(crate) fn owner<T: Any>(&self) -> Option<&T> {
         match &self.memory {
-            Memory::Owned { owner, .. } => owner.downcast_ref(),
+            Memory::Owned { owner, .. } => match owner.downcast_ref::<SharedAllocation>() {
+                Some(inner) => inner.owner(),
+                None => owner.downcast_ref(),
+            },
             Memory::Heap { .. } => None,
+        }
+    }
+
+    /// The same memory with another provenance; it keeps `lent`, which is no block, alive.
+    pub(crate) fn relabelled(lent: SharedAllocation, provenance: Provenance) -> Allocation {
+        Allocation {
+            ptr: lent.ptr,
+            len: lent.len,
+            memory: Memory::Owned {
+                provenance,
+                owner: Box::new(lent),
+            },
+            block: None,
         }
     }
 

@@ -43,6 +43,17 @@ impl Buffer {
         Buffer::from_owner(bytes, Provenance::Model)
     }
 
+    /// The same memory under the promise that its lender does not write to it while it is kept.
+    pub(crate) fn kept(&self) -> Buffer {
+        match self.provenance() {
+            Provenance::Foreign => {
+                let lent = self.allocation.clone();
+                Buffer::new(Allocation::relabelled(lent, Provenance::Kept))
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// A handle to memory that is no block.
     pub(crate) fn from_shared(allocation: Arc<Allocation>) -> Buffer {
         debug_assert!(allocation.block.is_none());

@@ -106,6 +106,16 @@ impl RuntimeValue {
         }
     }
 
+    /// Whether two structs, sequences or encoded values are clones of each other; no two tensors are.
+    pub fn same(&self, other: &RuntimeValue) -> bool {
+        match (self, other) {
+            (RuntimeValue::Struct(a), RuntimeValue::Struct(b)) => a.same(b),
+            (RuntimeValue::Sequence(a), RuntimeValue::Sequence(b)) => a.same(b),
+            (RuntimeValue::Encoded(a), RuntimeValue::Encoded(b)) => a.same(b),
+            _ => false,
+        }
+    }
+
     /// How deep structs and sequences nest: 0 for tensors and encoded values.
     pub fn depth(&self) -> usize {
         match self {
@@ -134,6 +144,47 @@ impl RuntimeValue {
             RuntimeValue::Encoded(_) => false,
             RuntimeValue::Struct(fields) => fields.holds_foreign(),
             RuntimeValue::Sequence(elements) => elements.holds_foreign(),
+        }
+    }
+
+    /// The value with the dense tensors replaced that lie in memory which its owner may write to. Everything else is
+    /// shared, and parts without such a tensor are not looked at: in a sequence the cost is that of the replaced elements
+    /// and O(log n) for each.
+    ///
+    /// # Errors
+    /// What `replace` fails with.
+    pub fn replace_foreign(
+        &self,
+        replace: &mut dyn FnMut(&Tensor) -> Result<Tensor, TensorError>,
+    ) -> Result<RuntimeValue, ValueError> {
+        if !self.holds_foreign() {
+            return Ok(self.clone());
+        }
+        Ok(match self {
+            RuntimeValue::Tensor(tensor) => replace(tensor)?.into(),
+            RuntimeValue::Encoded(encoded) => encoded.clone().into(),
+            RuntimeValue::Struct(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(name, value)| {
+                    let value = value.replace_foreign(replace)?;
+                    Ok((name.clone(), value))
+                });
+                let fields: Vec<_> = fields.collect::<Result<_, ValueError>>()?;
+                StructValue::new(fields)?.into()
+            }
+            RuntimeValue::Sequence(elements) => elements.replace_foreign(replace)?.into(),
+        })
+    }
+
+    /// The value as a state keeps it from outside: nothing is copied, and memory that was lent counts as
+    /// [`Provenance::Kept`] from now on inside structs and sequences.
+    ///
+    /// # Errors
+    /// None that the value itself did not have when it was made.
+    pub fn kept(&self) -> Result<RuntimeValue, ValueError> {
+        match self {
+            RuntimeValue::Tensor(tensor) => Ok(tensor.clone().into()),
+            other => other.replace_foreign(&mut |tensor| Ok(tensor.kept())),
         }
     }
 }

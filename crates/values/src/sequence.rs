@@ -18,6 +18,7 @@ pub use memo::SequenceMemo;
 pub use node::Iter;
 
 use crate::runtime_value::{MAX_DEPTH, RuntimeValue, ValueError};
+use crate::{Tensor, TensorError};
 use node::Node;
 
 /// Most elements of a sequence. It bounds the height of a tree, and so every recursion over one.
@@ -209,6 +210,21 @@ impl RuntimeSequence {
             None => root.clone(),
         };
         let root = Some(root);
+        Ok(RuntimeSequence { root })
+    }
+
+    /// As [`RuntimeValue::replace_foreign`].
+    pub(crate) fn replace_foreign(
+        &self,
+        replace: &mut dyn FnMut(&Tensor) -> Result<Tensor, TensorError>,
+    ) -> Result<RuntimeSequence, ValueError> {
+        let Some(root) = &self.root else {
+            return Ok(self.clone());
+        };
+        let mut replace =
+            |_, value: &RuntimeValue| value.replace_foreign(replace).map(leaf)?.map(Some);
+        let replaced = edit::transform(root, 0, &|node| !node.holds_foreign(), &mut replace)?;
+        let root = replaced.or_else(|| self.root.clone());
         Ok(RuntimeSequence { root })
     }
 

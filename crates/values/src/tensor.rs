@@ -359,6 +359,14 @@ impl Tensor {
         })
     }
 
+    /// The same elements under the promise that who lent their memory does not write to it while they are kept.
+    pub(crate) fn kept(&self) -> Tensor {
+        Tensor {
+            buffer: self.buffer.kept(),
+            ..self.clone()
+        }
+    }
+
     /// A dense copy in new memory.
     ///
     /// # Errors

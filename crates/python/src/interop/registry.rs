@@ -28,7 +28,8 @@ pub(crate) struct Registration {
 impl Registration {
     /// Registers a tensor's memory. Memory that was lent to us stays the lender's and is not recognised as ours.
     pub(crate) fn new(tensor: Tensor) -> Registration {
-        let own = tensor.provenance() != Provenance::Foreign && tensor.elements() > 0;
+        let lent = matches!(tensor.provenance(), Provenance::Foreign | Provenance::Kept);
+        let own = !lent && tensor.elements() > 0;
         let key = own.then(|| {
             let buffer = tensor.buffer().clone();
             let key = (

@@ -79,6 +79,11 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
+    /// The name of the value.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// Checks a value. A symbol that contradicts the table is `Ok(Some(..))`: the caller decides how bad that is.
     ///
     /// # Errors

@@ -184,6 +184,18 @@ impl<'m> Builder<'m> {
                 }
             }
         }
+        let others = [
+            model.encoded_initializers()?,
+            model.paged_cache_initializers()?,
+        ];
+        for (name, value) in others.into_iter().flatten() {
+            match model.inputs().iter().position(|info| info.name == *name) {
+                Some(position) => plan.defaults.push((position, value.clone())),
+                None => {
+                    scope.define(name, Known::constant(value.clone()));
+                }
+            }
+        }
         let opsets = Arc::new(Opsets::new(&model.proto().opset_import));
         let got = opsets.version("");
         if got > NEWEST_OPSET {
@@ -381,11 +393,16 @@ impl<'m> Builder<'m> {
         let from_cache = inputs.iter().flatten().any(|&slot| scope.known(slot).cache);
         let rearranges = label.domain.is_empty() && REARRANGES.contains(&&*label.op_type);
         let cache = from_cache && rearranges;
+        let tensors_only = kernel.reads() == Kinds::Tensors;
         let constants: Option<Vec<_>> = inputs
             .iter()
             .map(|slot| match slot {
                 None => Some(None),
-                Some(slot) => scope.known(*slot).constant.clone().map(Some),
+                Some(slot) => {
+                    let constant = scope.known(*slot).constant.as_ref();
+                    let fits = |value: &&RuntimeValue| !tensors_only || value.tensor().is_some();
+                    constant.filter(fits).cloned().map(Some)
+                }
             })
             .collect();
         let outputs: Vec<Option<Slot>> = node
@@ -405,11 +422,11 @@ impl<'m> Builder<'m> {
                 })
             })
             .collect();
-        let doubtful = kernel.reads() == Kinds::Tensors
-            && inputs
-                .iter()
-                .flatten()
-                .any(|&slot| scope.known(slot).ty == ValueType::Unset);
+        let doubtful = tensors_only && inputs.iter().flatten().any(|&slot| !scope.is_dense(slot));
+        if tensors_only {
+            // A kernel that reads tensors only writes nothing else.
+            scope.dense.extend(outputs.iter().flatten());
+        }
         let step = Step {
             doubtful,
             kernel,

@@ -4,7 +4,7 @@ use crate::kernel::Slot;
 use crate::plan::Step;
 use refeed_graph::types::{TensorType, ValueType};
 use refeed_values::{RuntimeValue, Tensor};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What is known of a slot at compile time.
@@ -24,6 +24,12 @@ impl Known {
             RuntimeValue::Tensor(tensor) => {
                 TensorType::concrete(tensor.dtype(), tensor.shape()).into()
             }
+            RuntimeValue::Encoded(encoded) => match encoded.logical() {
+                Some((dtype, shape)) => TensorType::concrete(dtype, shape).into(),
+                None => ValueType::Unset,
+            },
+            // The only struct that a model has as a constant is a paged cache, and any cache is of the type without a kind.
+            RuntimeValue::Struct(_) => ValueType::Struct(Arc::default()),
             _ => ValueType::Unset,
         };
         Known {
@@ -49,6 +55,8 @@ pub(crate) trait Outer {
 #[derive(Default)]
 pub(crate) struct Scope<'o> {
     pub(crate) known: Vec<Known>,
+    /// Slots that hold a dense tensor whatever is fed: not an encoded one, which may stand where a tensor is declared.
+    pub(crate) dense: HashSet<Slot>,
     pub(crate) steps: Vec<Step>,
     pub(crate) names: HashMap<String, Slot>,
     pub(crate) outer: Option<&'o mut dyn Outer>,
@@ -93,6 +101,11 @@ impl Scope<'_> {
         }
         let names = names.into_iter();
         names.map(|name| Arc::from(name.unwrap_or(""))).collect()
+    }
+
+    /// Whether a slot holds a dense tensor in every run.
+    pub(crate) fn is_dense(&self, slot: Slot) -> bool {
+        self.known(slot).tensor().is_some() || self.dense.contains(&slot)
     }
 
     /// What is known of a slot.

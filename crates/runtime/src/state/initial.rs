@@ -1,11 +1,12 @@
 //! Values that come from outside: those that a state starts with, and those of a reset.
 
-use crate::error::StateError;
+use crate::error::{SessionError, StateError};
 use crate::persistent_value::PersistentValue;
 use crate::session::{Core, note_clash};
 use refeed_values::RuntimeValue;
 
-/// Checks initial values: exactly the bound inputs, each fitting its declaration, one symbol table for all.
+/// Checks initial values: exactly the bound inputs, each fitting its declaration, one symbol table for all. A paged-cache
+/// initializer stands in for a value that is not given; dense and encoded ones do not.
 pub(super) fn check_initial<'n, V: Into<RuntimeValue>>(
     core: &Core,
     initial: impl IntoIterator<Item = (&'n str, V)>,
@@ -16,6 +17,14 @@ pub(super) fn check_initial<'n, V: Into<RuntimeValue>>(
     for (name, value) in initial {
         let at = bindings.iter().position(|binding| &*binding.input == name);
         found[at.ok_or_else(|| StateError::NotRetained(name.to_string()))?] = Some(value.into());
+    }
+    let caches = core.model.paged_cache_initializers();
+    let caches = caches.map_err(SessionError::from)?;
+    for (binding, value) in bindings.iter().zip(&mut found) {
+        let cache = caches.iter().find(|(name, _)| *name == binding.input);
+        if let (None, Some((_, cache))) = (&value, cache) {
+            *value = Some(cache.clone());
+        }
     }
     let mut values = Vec::with_capacity(bindings.len());
     for (binding, value) in bindings.iter().zip(found) {
@@ -36,7 +45,11 @@ pub(super) fn check_values(
         if let Some(clash) = rule.check(&value, &mut table)? {
             note_clash(core.uses, clash, warnings)?;
         }
-        retained.push(PersistentValue::imported(value));
+        let kept = PersistentValue::imported(value).map_err(|source| StateError::Value {
+            name: rule.name().clone(),
+            source,
+        })?;
+        retained.push(kept);
     }
     Ok(retained)
 }

@@ -9,7 +9,7 @@ use crate::explain::Outcome;
 use crate::interrupt::RunControl;
 use crate::session::{Core, note_clash};
 use refeed_graph::Publish;
-use refeed_values::RuntimeValue;
+use refeed_values::{RuntimeValue, Tensor};
 use smallvec::SmallVec;
 
 /// Whether an output has anything in it.
@@ -59,11 +59,16 @@ impl Inner {
         workspace.check_inputs(core)?;
         let mut meter = core.meter(context);
         workspace.execute(core, &mut self.appends, &mut meter, control)?;
-        let outputs = workspace.collect(core, feeds, |output| {
-            bindings
-                .iter()
-                .any(|binding| binding.output_index == output)
-        })?;
+        let outputs = {
+            let retained = self.retained.iter();
+            let retained: SmallVec<[&Tensor; 8]> =
+                retained.filter_map(|held| held.value.tensor()).collect();
+            workspace.collect(core, feeds, &retained, |output| {
+                bindings
+                    .iter()
+                    .any(|binding| binding.output_index == output)
+            })?
+        };
         for (rule, value) in core.outputs.iter().zip(&outputs) {
             if let Some(clash) = rule.check(value, &mut workspace.table)? {
                 note_clash(core.uses, clash, &mut workspace.warnings)?;

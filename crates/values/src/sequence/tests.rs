@@ -435,15 +435,30 @@ fn sequences_know_whether_they_hold_foreign_memory() {
     let lent = StructValue::new([("key", owned(&owner)), ("start", number(0))]).unwrap();
     sequence.set(4, lent.into()).unwrap();
     assert!(sequence.holds_foreign() && RuntimeValue::from(sequence.clone()).holds_foreign());
-    let detached = sequence.transform(|_, value| {
-        let Some(key) = value.fields().and_then(|fields| fields.get("key")) else {
-            return Ok(None);
-        };
-        let key = key.tensor().unwrap().to_dense(&Allocator::default())?;
-        let fields = StructValue::new([("key", key.into()), ("start", number(0))])?;
-        Ok::<_, ValueError>(Some(fields.into()))
+    let whole = RuntimeValue::from(sequence.clone());
+    let mut copied = 0;
+    let detached = whole.replace_foreign(&mut |tensor| {
+        copied += 1;
+        tensor.to_dense(&Allocator::default())
     });
     let detached = detached.unwrap();
-    assert!(!detached.holds_foreign() && detached.len() == 9);
+    assert!(copied == 1 && !detached.holds_foreign());
     assert_eq!(detached.bytes(), sequence.bytes());
+    let elements = detached.elements().unwrap();
+    for (index, (old, now)) in sequence.iter().zip(elements.iter()).enumerate() {
+        assert_eq!(std::ptr::eq(old, now), index != 4);
+    }
+    // What a state keeps is the same memory, which nobody refills.
+    let kept = whole.kept().unwrap();
+    let key = |value: &RuntimeValue| {
+        let page = value.elements().unwrap().get(4).unwrap().fields().unwrap();
+        page.get("key").unwrap().tensor().unwrap().clone()
+    };
+    assert!(!kept.holds_foreign());
+    assert_eq!(key(&kept).as_ptr(), key(&whole).as_ptr());
+    assert_eq!(key(&kept).provenance(), Provenance::Kept);
+    drop((sequence, whole));
+    assert_eq!(Arc::strong_count(&owner), 2);
+    drop(kept);
+    assert_eq!(Arc::strong_count(&owner), 1);
 }
