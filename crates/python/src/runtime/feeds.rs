@@ -1,7 +1,7 @@
 //! Feeds by name: a dictionary becomes tensors by input position, and results become a dictionary.
 
 use crate::error::Class;
-use crate::runtime::value;
+use crate::runtime::value::Reader;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
@@ -18,6 +18,8 @@ pub(crate) type Feeds = SmallVec<[(usize, RuntimeValue); 4]>;
 pub(crate) struct Names {
     pub(crate) inputs: Vec<Py<PyString>>,
     pub(crate) outputs: Vec<Py<PyString>>,
+    /// What values that are fed refer to.
+    model: Model,
 }
 
 impl Names {
@@ -31,6 +33,7 @@ impl Names {
         Names {
             inputs: list(model.inputs()),
             outputs: list(model.outputs()),
+            model: model.clone(),
         }
     }
 
@@ -56,27 +59,30 @@ impl Names {
     /// # Errors
     /// When `feeds` is no mapping from names to tensors, or a name is no graph input.
     pub(crate) fn read(&self, feeds: &Bound<'_, PyAny>, read: &mut Feeds) -> PyResult<()> {
+        let mut reader = Reader::new("feed", Some(&self.model));
         each(feeds, "feeds", |key, value| {
             let Some(position) = self.position(&key)? else {
                 let text = format!("unknown graph input `{}`", key.to_string_lossy());
                 return Err(Class::ValueType.error(key.py(), text));
             };
-            let value = value::read(&value, "feed", &key)?;
+            let value = reader.read(&value, &key)?;
             read.push((position, value));
             Ok(())
         })
     }
 }
 
-/// Values by name, for initial values.
+/// Values by name, for initial values of a model.
 pub(crate) fn values(
     values: &Bound<'_, PyAny>,
-    role: &str,
+    role: &'static str,
+    model: &Model,
 ) -> PyResult<Vec<(String, RuntimeValue)>> {
+    let mut reader = Reader::new(role, Some(model));
     let mut read = Vec::new();
     each(values, role, |key, value| {
         let name = key.to_str()?.to_string();
-        let value = value::read(&value, role, &key)?;
+        let value = reader.read(&value, &key)?;
         read.push((name, value));
         Ok(())
     })?;

@@ -93,7 +93,7 @@ impl PyRuntimeSession {
 
     fn new_state(&self, initial: &Bound<'_, PyAny>) -> PyResult<PyPersistentValueState> {
         let py = initial.py();
-        let initial = feeds::values(initial, "initial value")?;
+        let initial = feeds::values(initial, "initial value", self.inner.model())?;
         let state = run::attached(py, || {
             let initial = initial
                 .iter()

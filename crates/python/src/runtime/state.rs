@@ -90,7 +90,7 @@ impl PyPersistentValueState {
         let options = keywords.or(options)?;
         let py = model.py();
         let model = source::model(model, true)?;
-        let initial = feeds::values(initial, "initial value")?;
+        let initial = feeds::values(initial, "initial value", &model)?;
         let names = Arc::new(Names::new(py, &model));
         let inner = run::detached(py, || {
             let initial = initial
@@ -155,7 +155,7 @@ impl PyPersistentValueState {
 
     fn reset(&self, initial: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = initial.py();
-        let initial = feeds::values(initial, "initial value")?;
+        let initial = feeds::values(initial, "initial value", self.inner.model())?;
         run::detached(py, || {
             self.inner.reset(
                 initial

@@ -1,75 +1,202 @@
-//! Values of every kind between Python and the runtime: arrays and `Tensor`s, dictionaries, lists.
+//! Values of every kind between Python and the runtime: arrays and `Tensor`s, dictionaries, lists, messages.
 
 use crate::error::Class;
-use crate::interop;
+use crate::interop::{self, Refused};
 use crate::runtime::message;
 use crate::runtime::tensor::{PyTensor, Warned};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
+use refeed_graph::Model;
+use refeed_graph::values::Catalogues;
 use refeed_values::{MAX_DEPTH, RuntimeSequence, RuntimeValue, StructValue};
+use std::fmt::Display;
 
-/// Reads a value: a dictionary is a struct, a list a sequence, anything else must be a tensor. Payloads are shared.
+/// Most values that one dictionary of values may hold, all levels together. A few small dictionaries that hold each other
+/// several times can stand for more values than any memory has.
+const MAX_VALUES: usize = 1 << 22;
+
+/// Reads the values of one dictionary of feeds or initial values: a dictionary is a struct, a list a sequence, messages
+/// are encoded values and paged caches, anything else must be a tensor. Payloads are shared.
 ///
-/// Errors say where in the value they lie: ``feed `cache.blocks[3].key` ``.
-///
-/// # Errors
-/// When something in the value has no form in the runtime.
-pub(crate) fn read(
-    value: &Bound<'_, PyAny>,
-    role: &str,
-    name: &Bound<'_, PyString>,
-) -> PyResult<RuntimeValue> {
-    if value.is_instance_of::<PyDict>() || value.is_instance_of::<PyList>() {
-        return nested(value, role, &name.to_string_lossy(), MAX_DEPTH);
+/// What messages refer to is looked up in the catalogues of the model, which are built once.
+pub(crate) struct Reader<'m> {
+    role: &'static str,
+    model: Option<&'m Model>,
+    left: usize,
+}
+
+impl<'m> Reader<'m> {
+    /// A reader for values that are called `role` in messages. Without a model no reference can be followed.
+    pub(crate) fn new(role: &'static str, model: Option<&'m Model>) -> Reader<'m> {
+        Reader {
+            role,
+            model,
+            left: MAX_VALUES,
+        }
     }
-    match interop::tensor(value) {
-        Ok(tensor) => Ok(tensor.into()),
-        Err(refused) => Err(refused.named(value.py(), role, &name.to_string_lossy())),
+
+    /// Reads a value. Errors say where in it they lie: ``feed `cache.blocks[3].key` ``.
+    ///
+    /// # Errors
+    /// `TypeError` for objects that stand for no value, keys that are no text, arrays that are not contiguous or not on
+    /// the CPU; `ValueTypeError` for values nested too deep, element types that the runtime has not, messages that break
+    /// a rule or refer to nothing.
+    pub(crate) fn read(
+        &mut self,
+        value: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyString>,
+    ) -> PyResult<RuntimeValue> {
+        let mut walk = Walk {
+            reader: self,
+            name,
+            path: Vec::new(),
+        };
+        walk.value(value)
+    }
+
+    /// What messages of the model refer to.
+    fn catalogues(&self, py: Python<'_>) -> PyResult<Catalogues> {
+        match self.model {
+            Some(model) => crate::run::detached(py, || model.catalogues().cloned()),
+            None => Ok(Catalogues::default()),
+        }
     }
 }
 
-fn nested(
-    value: &Bound<'_, PyAny>,
-    role: &str,
-    path: &str,
-    depth: usize,
-) -> PyResult<RuntimeValue> {
-    let py = value.py();
-    let below = || {
-        depth.checked_sub(1).ok_or_else(|| {
-            let text = format!("{role} `{path}`: nested deeper than {MAX_DEPTH}");
-            Class::ValueType.error(py, text)
-        })
-    };
-    let refused = |error| Class::ValueType.error(py, format_args!("{role} `{path}`: {error}"));
-    if let Ok(fields) = value.cast::<PyDict>() {
-        let below = below()?;
-        let mut read = Vec::with_capacity(fields.len());
-        for (key, field) in fields {
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+/// One value while it is read.
+struct Walk<'w, 'm, 'py> {
+    reader: &'w mut Reader<'m>,
+    name: &'w Bound<'py, PyString>,
+    path: Vec<Step>,
+}
+
+impl Walk<'_, '_, '_> {
+    fn place(&self) -> String {
+        let mut text = self.name.to_string_lossy().into_owned();
+        for step in &self.path {
+            match step {
+                Step::Field(field) => {
+                    text.push('.');
+                    text.push_str(field);
+                }
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        text
+    }
+
+    fn refuse(&self, py: Python<'_>, why: impl Display) -> PyErr {
+        let text = format!("{} `{}`: {why}", self.reader.role, self.place());
+        Class::ValueType.error(py, text)
+    }
+
+    fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<RuntimeValue> {
+        let py = value.py();
+        self.reader.left = match self.reader.left.checked_sub(1) {
+            Some(left) => left,
+            None => {
+                let why = format!("more than {MAX_VALUES} values in one dictionary");
+                return Err(self.refuse(py, why));
+            }
+        };
+        if let Ok(fields) = value.cast::<PyDict>() {
+            return self.structure(fields);
+        }
+        if let Ok(elements) = value.cast::<PyList>() {
+            return self.sequence(elements);
+        }
+        let refused = match interop::tensor(value) {
+            Ok(tensor) => return Ok(tensor.into()),
+            Err(refused) => refused,
+        };
+        if let Refused::Kind(_) = refused {
+            let catalogues = self.reader.catalogues(py)?;
+            let read = message::read(value, &catalogues);
+            if let Some(read) = read.map_err(|error| self.named(py, error))? {
+                return Ok(read);
+            }
+        }
+        match refused {
+            // An exception of the object's own stays what it is, and is told where it happened.
+            Refused::Python(error) => {
+                let note = format!("while reading {} `{}`", self.reader.role, self.place());
+                let value = error.value(py);
+                if value.hasattr("add_note")? {
+                    value.call_method1("add_note", (note,))?;
+                }
+                Err(error)
+            }
+            refused => Err(refused.named(py, self.reader.role, &self.place())),
+        }
+    }
+
+    /// An error of a message, with its place in the value.
+    fn named(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        if !error.is_instance_of::<PyValueError>(py) && !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        let text = format!(
+            "{} `{}`: {}",
+            self.reader.role,
+            self.place(),
+            error.value(py)
+        );
+        match error.is_instance_of::<PyTypeError>(py) {
+            true => PyTypeError::new_err(text),
+            false => Class::ValueType.error(py, text),
+        }
+    }
+
+    fn below(&self, py: Python<'_>) -> PyResult<()> {
+        if self.path.len() < MAX_DEPTH {
+            return Ok(());
+        }
+        let why = format!("nested deeper than {MAX_DEPTH}, or it contains itself");
+        Err(self.refuse(py, why))
+    }
+
+    fn structure(&mut self, fields: &Bound<'_, PyDict>) -> PyResult<RuntimeValue> {
+        let py = fields.py();
+        self.below(py)?;
+        // A conversion may run Python code, which must not meet a dictionary that is being walked.
+        let items: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = fields.iter().collect();
+        let mut read = Vec::with_capacity(items.len());
+        for (key, field) in items {
             let Ok(key) = key.cast::<PyString>() else {
                 let kind = key.get_type();
+                let (role, place) = (self.reader.role, self.place());
                 return Err(PyTypeError::new_err(format!(
-                    "{role} `{path}`: expected names as keys, got {kind}"
+                    "{role} `{place}`: expected names as keys, got {kind}"
                 )));
             };
             let key = key.to_str()?.to_string();
-            let field = nested(&field, role, &format!("{path}.{key}"), below)?;
+            self.path.push(Step::Field(key.clone()));
+            let field = self.value(&field)?;
+            self.path.pop();
             read.push((key, field));
         }
-        return Ok(StructValue::new(read).map_err(refused)?.into());
+        let read = StructValue::new(read).map_err(|error| self.refuse(py, error))?;
+        Ok(read.into())
     }
-    if let Ok(elements) = value.cast::<PyList>() {
-        let below = below()?;
-        let mut read = RuntimeSequence::default();
+
+    fn sequence(&mut self, elements: &Bound<'_, PyList>) -> PyResult<RuntimeValue> {
+        let py = elements.py();
+        self.below(py)?;
+        let mut read = Vec::with_capacity(elements.len().min(self.reader.left));
         for (index, element) in elements.iter().enumerate() {
-            let element = nested(&element, role, &format!("{path}[{index}]"), below)?;
-            read.push(element).map_err(refused)?;
+            self.path.push(Step::Index(index));
+            read.push(self.value(&element)?);
+            self.path.pop();
         }
-        return Ok(read.into());
+        let read = RuntimeSequence::from_values(read).map_err(|error| self.refuse(py, error))?;
+        Ok(read.into())
     }
-    let tensor = interop::tensor(value).map_err(|refused| refused.named(py, role, path))?;
-    Ok(tensor.into())
 }
 
 /// Makes the Python form of a value; payloads are shared. `name` is what tensors are called. Caches and encoded values
