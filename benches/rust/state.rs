@@ -1,4 +1,4 @@
-//! What a step of a state costs: the call itself, and a decode step of an exported decoder.
+//! What a step of a state costs (the call itself, and a decode step of an exported decoder), and what a second state does.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use refeed_benches::{accumulate, decoder};
@@ -47,5 +47,23 @@ fn decode(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, call, decode);
+/// A fork of a decoder that has a prompt of 256 tokens in its caches, and a checkpoint of it that is gone back to.
+fn second_state(criterion: &mut Criterion) {
+    let (state, feeds) = decoder(&RuntimeSessionOptions::default());
+    let context = RuntimeContext::default();
+    for length in 1..=256 {
+        state.run(&context, feeds(length)).expect("a step");
+    }
+    criterion.bench_function("state/fork", |bench| {
+        bench.iter(|| black_box(state.fork().expect("a fork")));
+    });
+    criterion.bench_function("state/checkpoint and restore", |bench| {
+        bench.iter(|| {
+            let checkpoint = state.checkpoint().expect("a checkpoint");
+            state.restore(&checkpoint).expect("the same values");
+        });
+    });
+}
+
+criterion_group!(benches, call, decode, second_state);
 criterion_main!(benches);

@@ -141,14 +141,22 @@ class Stateful:
     initial : mapping of str to array
         Initial caches.
     counters : Counters, optional
-        Where to count; events are off without.
+        Where to count.
+    context : RuntimeContext, optional
+        What the calls share; without one, events are on when there are counters.
     """
 
-    def __init__(self, model: Model, initial: Mapping[str, Any], counters: Counters | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        initial: Mapping[str, Any],
+        counters: Counters | None = None,
+        context: RuntimeContext | None = None,
+    ) -> None:
         self.model = model
         self.state = PersistentValueState(model, initial)
         self.counters = counters
-        self._context = RuntimeContext(events_enabled=counters is not None)
+        self._context = context or RuntimeContext(events_enabled=counters is not None)
 
     def step(self, feeds: Mapping[str, Any]) -> dict[str, Tensor]:
         """Run the model on current feeds."""

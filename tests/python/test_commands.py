@@ -93,6 +93,23 @@ def test_commands_bind_nothing_unasked(capsys: Capture, cases: pathlib.Path) -> 
     assert "--bind known" in err
 
 
+def test_generate_writes_a_trace(capsys: Capture, cases: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    trace = tmp_path / "trace.json"
+    code, out, _ = run(
+        capsys,
+        "generate",
+        cases / "dynamo18_llama" / "model.onnx",
+        *("--prompt-ids", "1,2,3", "--max-new-tokens", "4", "--bind", "known", "--uses", "any", "--trace", trace),
+    )
+    assert code == 0
+    entries = json.loads(trace.read_text())["traceEvents"]
+    products = [entry for entry in entries if entry["ph"] == "X" and entry["name"] == "MatMul"]
+    assert len(products) % 4 == 0
+    assert products
+    assert "total us" in out
+    assert "MatMul" in out
+
+
 @pytest.mark.parametrize(
     "case", ["dynamo18_llama", "optimum_llama", "optimum_gpt2", "dynamo20_phi3", "genai_llama_fp32", "mobius_llama"]
 )

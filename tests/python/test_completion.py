@@ -172,6 +172,8 @@ def test_of_a_race_exactly_one_wins_and_nothing_is_mixed() -> None:
         if won:
             assert np.array_equal(k[:, -1:], row + race)
             assert np.array_equal(v[:, -1:], row - race)
+            # Whoever lost gave its rows back: they are there for the next one.
+            assert all("taken" not in report.outcome for report in state.explain().bindings), race
         if length == 64:
             state.reset({"pk": empty, "pv": empty})
             length = 0

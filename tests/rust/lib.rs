@@ -5,6 +5,8 @@ mod appends;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod completion;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod feedback;

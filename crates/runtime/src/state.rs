@@ -2,13 +2,14 @@
 //!
 //! # The life of one call
 //!
-//! 1. Take the state for this call alone, or fail at once.
+//! 1. Take the state for this call alone, or fail at once; take the completion, if there is one.
 //! 2. Make a lease for every retained value that a node may append to, before any view of the value exists.
 //! 3. Put retained values and feeds into their slots, check all of them against their declarations.
 //! 4. Run the plan.
 //! 5. Collect the outputs, keep them apart from feeds, check them.
 //! 6. Build every next retained value.
-//! 7. Swap the handles: the one commit point.
+//! 7. Decide against whoever may cancel, and swap the handles: the one commit point (`state/commit.rs`), through which
+//!    reset, restore, truncate, select and load go as well.
 //!
 //! Whatever fails before the swap leaves the retained values as they were, to the bit; rows that a failed append wrote
 //! are given back.
