@@ -1,11 +1,13 @@
 """The official package's node tests of operators that hold graphs, of sequences and of optional values."""
 
+import pathlib
 import warnings
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.backend.test
 import pytest
 import refeed
 from onnx import numpy_helper
@@ -87,3 +89,33 @@ def test_node(case: Any) -> None:
         assert len(got) == len(outputs)
         for ours, value in zip(got.values(), outputs, strict=True):
             _compare(ours, _plain(value), case)
+
+
+# ------------------------------------------------------------------- models of several sequence operators
+
+SIMPLE = pathlib.Path(onnx.backend.test.__file__).parent / "data" / "simple"
+SEQUENCE_MODELS = sorted(SIMPLE.glob("test_sequence_model*"))
+
+
+def _stored(path: pathlib.Path, declared: onnx.ValueInfoProto) -> Any:
+    if declared.type.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(path.read_bytes()))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+
+
+def test_all_models_are_there() -> None:
+    assert len(SEQUENCE_MODELS) == 8
+
+
+@pytest.mark.parametrize("folder", SEQUENCE_MODELS, ids=lambda folder: folder.name)
+def test_model(folder: pathlib.Path) -> None:
+    model = onnx.load(folder / "model.onnx")
+    data = folder / "test_data_set_0"
+    # Inputs that have an initializer are not fed.
+    given = {data / f"input_{i}.pb": declared for i, declared in enumerate(model.graph.input)}
+    feeds = {declared.name: _stored(path, declared) for path, declared in given.items() if path.exists()}
+    got = refeed.load(model).run(feeds)
+    for index, declared in enumerate(model.graph.output):
+        want, ours = _stored(data / f"output_{index}.pb", declared), got[declared.name]
+        for own, other in zip(ours, want, strict=True) if isinstance(want, list) else [(ours, want)]:
+            np.testing.assert_array_equal(own.numpy(), other, strict=True)

@@ -53,8 +53,8 @@ def test_changes_do_what_lists_do(start: list[int], changes: list[Any], place: i
             nodes.append(node("SequenceInsert", inputs, [after]))
             if change == "append":
                 held.append(number)
-            elif -len(held) - 1 <= at <= len(held):
-                held.insert(at if at >= 0 else at + len(held) + 1, number)
+            elif -len(held) <= at <= len(held):
+                held.insert(at, number)
             else:
                 error = True
         else:
@@ -85,7 +85,7 @@ def test_changes_do_what_lists_do(start: list[int], changes: list[Any], place: i
     )
     session = refeed.load(model)
     if error:
-        with pytest.raises(refeed.KernelError, match="position: expected one of"):
+        with pytest.raises(refeed.KernelError, match=r"position: expected (one of|a number from)"):
             session.run({} if constant else fed)
         return
     for _ in range(2):
@@ -207,7 +207,7 @@ def test_a_failed_step_leaves_the_sequence() -> None:
     )
     bound, _ = refeed.bind(model, [("past", "present")])
     state = runtime.PersistentValueState(bound, {"past": [np.ones(1, np.float32)]})
-    with pytest.raises(refeed.KernelError, match="position: expected one of 2 places, or counted from the end, got 2"):
+    with pytest.raises(refeed.KernelError, match=r"position: expected one of 2 elements, .*, got 2"):
         state.run({"x": np.zeros(1, np.float32), "at": np.array(2)})
     assert _lists(state.values["past"]) == [[1]]
     state.run({"x": np.zeros(2, np.float32), "at": np.array(0)})

@@ -70,7 +70,8 @@ fn elements<'a>(call: &Invocation<'a>, index: usize) -> Result<&'a RuntimeSequen
     }
 }
 
-/// The place that input `index` names among `count`; `otherwise` when the input is absent.
+/// The element of `count` that input `index` names, counted from the end when it is negative; `otherwise` when the input
+/// is absent.
 fn place(
     call: &Invocation<'_>,
     index: usize,
@@ -84,9 +85,22 @@ fn place(
     };
     found.ok_or_else(|| OpError::Value {
         what: "position",
-        expected: format!("one of {count} places, or counted from the end"),
+        expected: format!("one of {count} elements, or counted from the end"),
         got: position.map_or_else(|| "none".to_string(), |position| position.to_string()),
     })
+}
+
+/// The element of `count` in front of which input `index` says to insert, or `count` for behind all of them.
+fn place_between(call: &Invocation<'_>, index: usize, count: usize) -> Result<usize, OpError> {
+    match one_int(call, index, "position")? {
+        None => Ok(count),
+        Some(position) if usize::try_from(position) == Ok(count) => Ok(count),
+        Some(position) => normalize_axis(position, count).ok_or_else(|| OpError::Value {
+            what: "position",
+            expected: format!("a number from -{count} to {count}"),
+            got: position.to_string(),
+        }),
+    }
 }
 
 /// The element type of a tensor, encoded or not.
@@ -145,7 +159,7 @@ fn insert(call: &mut Invocation<'_>) -> Result<(), OpError> {
     let held = elements(call, 0)?;
     let element = call.require_value(1)?;
     check_alike(held, element)?;
-    let at = place(call, 2, held.len() + 1, Some(held.len()))?;
+    let at = place_between(call, 2, held.len())?;
     let mut sequence = held.clone();
     let element = own(element, call)?;
     sequence.insert(at, element)?;
