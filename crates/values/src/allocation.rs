@@ -107,6 +107,10 @@ impl Allocator {
         let exhausted = AllocError::Exhausted { requested: bytes };
         let layout =
             MemoryLayout::from_size_align(bytes, ALIGNMENT).map_err(|_| exhausted.clone())?;
+        #[cfg(feature = "testing")]
+        if crate::testing::strike(crate::testing::Site::Allocation) {
+            return Err(exhausted);
+        }
         self.account.charge(bytes)?;
         if bytes == 0 {
             let memory = Memory::Heap {

@@ -20,6 +20,7 @@ mod dtype;
 pub mod encoded;
 mod extent;
 pub mod layout;
+pub mod life_cycle;
 pub mod mapped;
 pub mod paged_cache;
 mod pool;
@@ -28,6 +29,8 @@ pub mod sequence;
 mod struct_value;
 mod sync;
 mod tensor;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod view;
 
 pub use allocation::{ALIGNMENT, AllocError, Allocation, Allocator, Provenance};

@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     UncheckedClaim,
     /// A publication does not compare with the decision that a canceller may have made (`completion.rs`).
     PublicationByStore,
+    /// A state is closed although an operation has it (`life_cycle.rs`).
+    CloseWhileBusy,
     /// 4: a reader makes one reference over its whole extent.
     #[cfg(loom)]
     SpanningReference,
