@@ -1,21 +1,64 @@
 //! Planted failures, for tests of an installed wheel. A released wheel does not contain this module.
 
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use refeed_runtime::testing::Site;
+
+/// Passes a conversion between Python and the runtime.
+///
+/// # Errors
+/// When a failure is planted here.
+pub(crate) fn convert(site: Site) -> PyResult<()> {
+    match refeed_values::testing::strike(site) {
+        false => Ok(()),
+        true => Err(PyMemoryError::new_err("injected failure")),
+    }
+}
+
 #[pyo3::pymodule]
 pub(crate) mod testing {
     use crate::error::IntoPyErr;
     use crate::run;
+    use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
+    use refeed_runtime::testing::{self, Mode, Site};
 
-    /// Makes check number `number` (from 0) of this thread's next calls fail.
+    fn site(name: &str) -> PyResult<Site> {
+        let known = || {
+            Site::ALL.map(Site::name).join("`, `")
+        };
+        Site::from_name(name).ok_or_else(|| {
+            PyValueError::new_err(format!("expected one of `{}`, got `{name}`", known()))
+        })
+    }
+
+    /// Makes passage number `number` (from 0) of a site fail on this thread: once, or from then on.
     #[pyfunction]
-    fn arm(number: usize) {
-        refeed_runtime::testing::arm(number);
+    fn arm(name: &str, number: usize, from_then_on: bool) -> PyResult<()> {
+        let mode = match from_then_on {
+            false => Mode::Once,
+            true => Mode::FromThenOn,
+        };
+        testing::arm(site(name)?, number, mode);
+        Ok(())
     }
 
     /// Plants nothing any more; returns whether the planted failure has happened.
     #[pyfunction]
     fn disarm() -> bool {
-        refeed_runtime::testing::disarm()
+        testing::disarm()
+    }
+
+    /// How often this thread has passed a site.
+    #[pyfunction]
+    fn count(name: &str) -> PyResult<usize> {
+        Ok(testing::count(site(name)?))
+    }
+
+    /// The names of all sites.
+    #[pyfunction]
+    fn sites() -> Vec<&'static str> {
+        Site::ALL.map(Site::name).to_vec()
     }
 
     struct Never;

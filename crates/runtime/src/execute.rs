@@ -93,7 +93,7 @@ fn run(
     }
     environment.interrupt.between_nodes()?;
     #[cfg(feature = "testing")]
-    crate::testing::check()?;
+    crate::testing::check(crate::testing::Site::Kernel)?;
     if step.doubtful {
         refuse_other_kinds(step, slots)?;
     }
@@ -114,7 +114,7 @@ fn run(
     };
     step.kernel.run(&mut call)?;
     #[cfg(feature = "testing")]
-    crate::testing::check()?;
+    crate::testing::check(crate::testing::Site::Kernel)?;
     for (index, (got, want)) in outputs.iter().zip(step.outputs.iter()).enumerate() {
         if want.is_some() && got.is_none() && !step.kernel.may_leave_empty() {
             return Err(OpError::Unsupported(format!(

@@ -97,6 +97,8 @@ impl Walk<'_, '_, '_> {
     }
 
     fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<RuntimeValue> {
+        #[cfg(feature = "testing")]
+        crate::testing::convert(refeed_runtime::testing::Site::FromPython)?;
         let py = value.py();
         self.reader.left = match self.reader.left.checked_sub(1) {
             Some(left) => left,
@@ -210,6 +212,8 @@ pub(crate) fn write<'py>(
     name: &Py<PyString>,
     warned: &Warned,
 ) -> PyResult<Bound<'py, PyAny>> {
+    #[cfg(feature = "testing")]
+    crate::testing::convert(refeed_runtime::testing::Site::ToPython)?;
     if let Some(message) = message::write(py, &value)? {
         return Ok(message);
     }

@@ -89,7 +89,7 @@ impl Inner {
             }
         }
         #[cfg(feature = "testing")]
-        crate::testing::check().map_err(|source| {
+        crate::testing::check(crate::testing::Site::Publication).map_err(|source| {
             let node = crate::error::NodePath {
                 index: core.plan.steps.len(),
                 name: "publication".into(),
