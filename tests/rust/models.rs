@@ -108,6 +108,13 @@ pub(crate) fn unbound(graph: GraphProto) -> Model {
     Model::from_proto(proto, &LoadOptions::default()).unwrap()
 }
 
+/// A model of opset 24 from the text of its graph.
+pub(crate) fn text(graph: &str) -> Model {
+    let text = format!("<ir_version: 10, opset_import: [\"\" : 24]> {graph}");
+    let proto = refeed_graph::parser::parse_model(text).unwrap();
+    Model::from_proto(proto, &LoadOptions::default()).unwrap()
+}
+
 /// `present = Add(delta, past)` on FLOAT[2].
 pub(crate) fn accumulate() -> Model {
     let graph = graph(

@@ -2,7 +2,7 @@
 
 use crate::models::concat;
 use proptest::prelude::*;
-use refeed_runtime::testing::{arm, disarm};
+use refeed_runtime::testing::{Mode, Site, arm, disarm};
 use refeed_runtime::{
     AppendReuse, PersistentValueState, RuntimeContext, RuntimeSessionOptions, StateError,
 };
@@ -106,9 +106,14 @@ proptest! {
                     }
                 }
                 Action::Fail { rows: count, place } => {
-                    arm(place);
+                    let (site, number) = match place {
+                        0 => (Site::Kernel, 0),
+                        1 => (Site::Kernel, 1),
+                        _ => (Site::Publication, 0),
+                    };
+                    arm(site, number, Mode::Once);
                     let result = state.run(&context, [("new", tensor(&rows(count, &mut seed)))]);
-                    disarm();
+                    prop_assert_eq!(disarm(), naive.is_some());
                     prop_assert!(result.is_err());
                 }
                 Action::Drop { at } => {

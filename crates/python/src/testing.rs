@@ -24,9 +24,7 @@ pub(crate) mod testing {
     use refeed_runtime::testing::{self, Mode, Site};
 
     fn site(name: &str) -> PyResult<Site> {
-        let known = || {
-            Site::ALL.map(Site::name).join("`, `")
-        };
+        let known = || Site::ALL.map(Site::name).join("`, `");
         Site::from_name(name).ok_or_else(|| {
             PyValueError::new_err(format!("expected one of `{}`, got `{name}`", known()))
         })
