@@ -10,7 +10,12 @@ use refeed_values::{Allocator, RuntimeValue, Tensor};
 use scenarios::{Scenario, scenarios};
 
 /// The sites that a call without Python passes.
-const SITES: [Site; 3] = [Site::Allocation, Site::Kernel, Site::Publication];
+const SITES: [Site; 4] = [
+    Site::Allocation,
+    Site::Kernel,
+    Site::Validation,
+    Site::Publication,
+];
 /// A failure is planted in each of these steps.
 const STEPS: usize = 4;
 /// Steps after the last one of these, which must go on undisturbed.
@@ -156,7 +161,7 @@ fn s094_a_failure_anywhere_changes_nothing_and_the_retry_is_bit_equal() {
                 }
             }
         }
-        println(&scenario, &tally);
+        show(&scenario, &tally);
         all.planted += tally.planted;
         all.survived += tally.survived;
     }
@@ -174,7 +179,7 @@ fn s094_a_failure_anywhere_changes_nothing_and_the_retry_is_bit_equal() {
 
 /// Shown with `--nocapture`.
 #[allow(clippy::print_stdout)]
-fn println(scenario: &Scenario, tally: &Tally) {
+fn show(scenario: &Scenario, tally: &Tally) {
     let Tally { planted, survived } = tally;
     println!("{}: {planted} planted, {survived} survived", scenario.name);
 }

@@ -7,7 +7,7 @@ use refeed_proto::struct_type_proto::{Kind, Structure};
 use refeed_proto::type_proto::{self, Value};
 use refeed_proto::{StructTypeProto, TypeProto};
 use refeed_runtime::{AppendReuse, PersistentValueState, RuntimeSessionOptions};
-use refeed_values::{RuntimeSequence, RuntimeValue, StructValue, Tensor, paged_cache};
+use refeed_values::{DType, RuntimeSequence, RuntimeValue, StructValue, Tensor, paged_cache};
 
 pub(super) type Feeds = Vec<(&'static str, RuntimeValue)>;
 
@@ -118,7 +118,7 @@ fn elements(step: usize) -> Feeds {
 }
 
 fn tensor_type(element: i32, dims: &str) -> TypeProto {
-    let info = crate::models::value("", refeed_values::DType::from_onnx(element).unwrap(), dims);
+    let info = crate::models::value("", DType::from_onnx(element).unwrap(), dims);
     info.r#type.unwrap()
 }
 
@@ -173,7 +173,8 @@ fn forwarding(ty: &TypeProto, initial: RuntimeValue) -> PersistentValueState {
 }
 
 fn picks(step: usize) -> Feeds {
-    let pick = Tensor::from_slice(&[], &[step.is_multiple_of(2)]).unwrap();
+    let pick = Tensor::from_slice(&[], &[u8::from(step.is_multiple_of(2))]).unwrap();
+    let pick = pick.reinterpret(DType::Bool).unwrap();
     vec![("pick", pick.into()), fed("new", &[2, 3], step)]
 }
 

@@ -90,6 +90,13 @@ impl<'w> Walk<'_, 'w> {
     }
 
     fn value(&mut self, expected: &'w Expected, value: &'w RuntimeValue) -> Checked {
+        #[cfg(feature = "testing")]
+        if refeed_values::testing::strike(crate::testing::Site::Validation) {
+            return Err(ConformError::Injected {
+                role: self.role,
+                name: self.place(),
+            });
+        }
         match (expected, value) {
             (Expected::Anything, _) => Ok(()),
             (Expected::Tensor(rule), RuntimeValue::Tensor(tensor)) => {

@@ -8,6 +8,15 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConformError {
+    /// Planted by a test.
+    #[cfg(feature = "testing")]
+    #[error("{role} `{name}`: injected failure")]
+    Injected {
+        /// "input" or "output".
+        role: &'static str,
+        /// The value.
+        name: Arc<str>,
+    },
     /// A value of another kind.
     #[error("{role} `{name}`: expected {expected}, got {got}")]
     Kind {
