@@ -319,10 +319,11 @@ def exit_with_an_unused_capsule() -> None:
 @script
 def exit_with_foreign_memory() -> None:
     model, _ = refeed.bind(graphs.accumulate(), [("past", "present")])
-    producer = Handmade([2])
-    LEFT.append(runtime.PersistentValueState(model, {"past": producer}))
-    LEFT.append(runtime.Tensor(Handmade([2])))
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(producer))
+    producers = [Handmade([2]), Handmade([2])]
+    # Their headers and deleters stay where they are to the very end of the process.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(producers))
+    LEFT.append(runtime.PersistentValueState(model, {"past": producers[0]}))
+    LEFT.append(runtime.Tensor(producers[1]))
 
 
 @script
@@ -378,7 +379,7 @@ def exit_with_an_executor() -> None:
 
 @script
 def exit_with_events() -> None:
-    context = runtime.RuntimeContext(options=runtime.RuntimeContextOptions(events_enabled=True))
+    context = runtime.RuntimeContext(events_enabled=True)
     state = cache()
     state.run(context, {"new": np.ones((1, 2, 1, 3), np.float32)})
     LEFT.extend((context, context.events, state))
