@@ -10,10 +10,11 @@ use refeed_values::{Allocator, RuntimeValue, Tensor};
 use scenarios::{Scenario, scenarios};
 
 /// The sites that a call without Python passes.
-const SITES: [Site; 4] = [
+const SITES: [Site; 5] = [
     Site::Allocation,
     Site::Kernel,
     Site::Validation,
+    Site::Event,
     Site::Publication,
 ];
 /// A failure is planted in each of these steps.

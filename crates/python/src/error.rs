@@ -237,7 +237,8 @@ impl IntoPyErr for StateError {
             StateError::Output {
                 source: TensorError::Alloc(_),
                 ..
-            } => PyMemoryError::new_err(self.to_string()),
+            }
+            | StateError::Event(_) => PyMemoryError::new_err(self.to_string()),
             StateError::NoBindings => Class::Model.error(py, self),
             StateError::Busy => Class::StateBusy.error(py, self),
             StateError::Closed => Class::StateClosed.error(py, self),

@@ -7,7 +7,8 @@ use crate::kernel::OpError;
 use crate::state_file::StateFileError;
 use refeed_graph::ModelError;
 use refeed_graph::schema::InferError;
-use refeed_values::{TensorError, ValueError};
+use refeed_values::life_cycle::Refusal;
+use refeed_values::{AllocError, TensorError, ValueError};
 use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
@@ -261,6 +262,9 @@ pub enum StateError {
         /// What the canceller said; may be empty.
         message: Arc<str>,
     },
+    /// An event could not be recorded.
+    #[error("recording of an event: {0}")]
+    Event(AllocError),
     /// A checkpoint of another model.
     #[error("the checkpoint is of another model than the state")]
     OtherModel,
@@ -316,6 +320,15 @@ fn told(message: &str) -> String {
     match message {
         "" => String::new(),
         message => format!(": {message}"),
+    }
+}
+
+impl From<Refusal> for StateError {
+    fn from(refusal: Refusal) -> StateError {
+        match refusal {
+            Refusal::Busy => StateError::Busy,
+            Refusal::Closed => StateError::Closed,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub use capture::{CAPTURED, Captured};
 pub(crate) use meter::{Meter, NodeLabel};
 pub use table::{NodeTable, NodeTiming};
 
+use refeed_values::AllocError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -172,8 +173,19 @@ impl EventLog {
         u64::try_from(self.0.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn push(&self, event: RuntimeEvent) {
-        self.lock().push(event);
+    /// # Errors
+    /// When there is no memory for one more event.
+    fn push(&self, event: RuntimeEvent) -> Result<(), AllocError> {
+        let mut events = self.lock();
+        let refused = events.try_reserve(1).is_err();
+        #[cfg(feature = "testing")]
+        let refused = refused || refeed_values::testing::strike(crate::testing::Site::Event);
+        if refused {
+            let requested = size_of::<RuntimeEvent>();
+            return Err(AllocError::Exhausted { requested });
+        }
+        events.push(event);
+        Ok(())
     }
 
     /// Forgets all recorded events, for all sharers.

@@ -44,5 +44,5 @@ pub use interrupt::{Poll, RunControl};
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};
 pub use session::{Outputs, RuntimeSession};
-pub use state::{BatchAxes, Checkpoint, PersistentValueState};
+pub use state::{BatchAxes, Checkpoint, PersistentValueState, Prepared};
 pub use state_file::StateFileError;

@@ -231,7 +231,7 @@ impl Workspace {
             interrupt: &mut Interrupt::new(control),
         };
         execute(&core.plan, &mut self.slots, &mut environment)?;
-        Ok(())
+        environment.meter.check().map_err(StateError::Event)
     }
 
     /// The graph outputs, in the graph's order, kept apart from feeds. `bound` outputs keep their strides; what was

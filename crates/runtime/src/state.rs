@@ -18,12 +18,14 @@ mod commit;
 mod explain;
 mod fork;
 mod initial;
+mod prepared;
 mod save;
 mod select;
 mod step;
 mod truncate;
 
 pub use fork::Checkpoint;
+pub use prepared::Prepared;
 pub use select::BatchAxes;
 
 use crate::append::Appends;
@@ -39,8 +41,9 @@ use commit::Next;
 use initial::check_initial;
 use refeed_graph::Model;
 use refeed_values::RuntimeValue;
+use refeed_values::life_cycle::{LifeCycle, Taken};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// The state of one request: a model whose bound inputs are fed by its own outputs.
 ///
@@ -59,8 +62,8 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 /// ```
 pub struct PersistentValueState {
     core: Arc<Core>,
-    /// Taken without waiting, so it doubles as the busy flag; `None` once closed.
-    inner: Mutex<Option<Inner>>,
+    /// One operation at a time takes it, without waiting.
+    inner: LifeCycle<Inner>,
     /// Length of the list of warnings, for callers that do not want to take the state.
     warnings: AtomicUsize,
 }
@@ -167,27 +170,19 @@ impl PersistentValueState {
         };
         PersistentValueState {
             core,
-            inner: Mutex::new(Some(inner)),
+            inner: LifeCycle::new(inner),
             warnings: count,
         }
     }
 
     /// Takes the state, or fails at once when somebody else has it.
-    fn take(&self) -> Result<MutexGuard<'_, Option<Inner>>, StateError> {
-        match self.inner.try_lock() {
-            Ok(guard) => Ok(guard),
-            Err(TryLockError::WouldBlock) => Err(StateError::Busy),
+    fn take(&self) -> Result<Taken<'_, Inner>, StateError> {
+        let mut inner = self.inner.take()?;
+        if inner.was_interrupted() {
             // A panic before the commit point left the retained values alone.
-            Err(TryLockError::Poisoned(poisoned)) => {
-                self.inner.clear_poison();
-                let mut guard = poisoned.into_inner();
-                if let Some(inner) = guard.as_mut() {
-                    inner.workspace.abandon(&self.core);
-                    inner.appends.abandon();
-                }
-                Ok(guard)
-            }
+            inner.abandon(&self.core);
         }
+        Ok(inner)
     }
 
     /// Tells [`PersistentValueState::warning_count`] how many warnings there are by now.
@@ -269,23 +264,7 @@ impl PersistentValueState {
         feeds: &[(usize, RuntimeValue)],
         control: RunControl<'_>,
     ) -> Result<Outputs, StateError> {
-        let mut guard = self.take()?;
-        let inner = guard.as_mut().ok_or(StateError::Closed)?;
-        let running = control.completion.map(TaskCompletion::begin).transpose()?;
-        let result = inner.step(&self.core, context, feeds, control, running.as_ref());
-        if result.is_err() {
-            // Slots first: only then can given-back rows be known to be unseen.
-            inner.workspace.abandon(&self.core);
-            inner.appends.abandon();
-        }
-        self.note_warnings(inner);
-        match (result, control.completion) {
-            (Ok(outputs), _) => Ok(Outputs::new(&self.core, outputs)),
-            (Err(StateError::Run(run)), Some(completion)) if run.is_cancelled() => {
-                Err(completion.cancelled())
-            }
-            (Err(error), _) => Err(error),
-        }
+        self.prepare(context, feeds, control)?.publish()
     }
 
     /// Replaces every retained value. They are kept without a copy.
@@ -296,12 +275,12 @@ impl PersistentValueState {
         &self,
         initial: impl IntoIterator<Item = (&'n str, V)>,
     ) -> Result<(), StateError> {
-        let mut guard = self.take()?;
-        let inner = guard.as_mut().ok_or(StateError::Closed)?;
+        let mut inner = self.take()?;
         let initial = check_initial(&self.core, initial, &mut inner.workspace.warnings)?;
-        self.note_warnings(inner);
+        self.note_warnings(&inner);
         let initial = initial.into_iter().map(Retained::initial);
-        inner.commit(Next::replacing(initial), None)
+        inner.commit(Next::replacing(initial));
+        Ok(())
     }
 
     /// Releases the retained values. Closing again does nothing; any other use is an error from now on.
@@ -309,7 +288,7 @@ impl PersistentValueState {
     /// # Errors
     /// When another operation of this state is going on.
     pub fn close(&self) -> Result<(), StateError> {
-        *self.take()? = None;
+        drop(self.inner.close()?);
         Ok(())
     }
 
@@ -318,8 +297,7 @@ impl PersistentValueState {
     /// # Errors
     /// When the state is busy or closed.
     pub fn values(&self) -> Result<Vec<(Arc<str>, RuntimeValue)>, StateError> {
-        let guard = self.take()?;
-        let inner = guard.as_ref().ok_or(StateError::Closed)?;
+        let inner = self.take()?;
         Ok(fork::named(&self.core.model, &inner.retained))
     }
 

@@ -149,8 +149,12 @@ impl PyPersistentValueState {
             poll: run::poll(py),
             completion: completion.map(|completion| &completion.get().inner),
         };
-        let outputs = run::detached(py, || self.inner.run_positions(context, &read, control))?;
-        named(py, &self.names.outputs, outputs.into_values(), &self.warned)
+        let prepared = run::detached(py, || self.inner.prepare(context, &read, control))?;
+        // Results that Python cannot be given are not published: the caller has nothing, so nothing has happened.
+        let values = prepared.outputs().to_vec();
+        let outputs = named(py, &self.names.outputs, values, &self.warned)?;
+        run::attached(py, || prepared.publish())?;
+        Ok(outputs)
     }
 
     fn reset(&self, initial: &Bound<'_, PyAny>) -> PyResult<()> {

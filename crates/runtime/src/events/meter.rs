@@ -4,7 +4,8 @@ use super::{
     Captured, EventKind, EventLog, INITIALIZER, INPUT, RuntimeEvent, RuntimeEventAction,
     StorageReport,
 };
-use refeed_values::{Allocator, RuntimeValue};
+use refeed_values::{AllocError, Allocator, RuntimeValue};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Where a node stands, for events and errors.
@@ -27,6 +28,8 @@ pub(crate) struct Meter {
     /// Live and peak bytes of the call's allocator.
     memory: Option<Allocator>,
     threads: usize,
+    /// Why an event is missing from the log.
+    lost: RefCell<Option<AllocError>>,
     /// Bytes of retained caches that other operators wrote again in this call, by operator.
     pub(crate) rewritten: Vec<(Arc<str>, u64)>,
 }
@@ -38,6 +41,7 @@ impl Meter {
             log,
             node: None,
             threads,
+            lost: RefCell::new(None),
             rewritten: Vec::new(),
         }
     }
@@ -94,12 +98,26 @@ impl Meter {
         }
     }
 
+    fn push(&self, log: &EventLog, event: RuntimeEvent) {
+        if let Err(error) = log.push(event) {
+            self.lost.replace(Some(error));
+        }
+    }
+
+    /// Whether every event of the call is in the log.
+    ///
+    /// # Errors
+    /// When there was no memory for one.
+    pub(crate) fn check(&self) -> Result<(), AllocError> {
+        self.lost.take().map_or(Ok(()), Err)
+    }
+
     /// Records storage work of the node that runs.
     pub(crate) fn storage(&mut self, storage: StorageReport) {
         let Some(log) = &self.log else { return };
         let action = RuntimeEventAction::PersistentStorage;
         let event = self.event(log, self.node.as_ref(), action, EventKind::Storage);
-        log.push(RuntimeEvent { storage, ..event });
+        self.push(log, RuntimeEvent { storage, ..event });
     }
 
     /// Records that a graph input has its value.
@@ -110,12 +128,15 @@ impl Meter {
             false => (EventKind::Input, INPUT),
         };
         let event = self.event(log, None, RuntimeEventAction::Add, kind);
-        log.push(RuntimeEvent {
-            name: name.clone(),
-            captured: Captured::of(value),
-            node_index,
-            ..event
-        });
+        self.push(
+            log,
+            RuntimeEvent {
+                name: name.clone(),
+                captured: Captured::of(value),
+                node_index,
+                ..event
+            },
+        );
     }
 
     /// Records that a node ran, from `started` until now.
@@ -129,11 +150,14 @@ impl Meter {
             RuntimeEventAction::RunNode,
             EventKind::Node,
         );
-        log.push(RuntimeEvent {
-            duration_ns: event.timestamp_ns.saturating_sub(started),
-            inputs,
-            ..event
-        });
+        self.push(
+            log,
+            RuntimeEvent {
+                duration_ns: event.timestamp_ns.saturating_sub(started),
+                inputs,
+                ..event
+            },
+        );
     }
 
     /// Records that a node's result takes its place.
@@ -150,11 +174,14 @@ impl Meter {
             false => RuntimeEventAction::Add,
         };
         let event = self.event(log, Some(node), action, EventKind::Result);
-        log.push(RuntimeEvent {
-            name,
-            captured: Captured::of(value),
-            ..event
-        });
+        self.push(
+            log,
+            RuntimeEvent {
+                name,
+                captured: Captured::of(value),
+                ..event
+            },
+        );
     }
 
     /// Records that nobody reads a value any more.
@@ -166,7 +193,7 @@ impl Meter {
             RuntimeEventAction::Remove,
             EventKind::Result,
         );
-        log.push(RuntimeEvent { name, ..event });
+        self.push(log, RuntimeEvent { name, ..event });
     }
 
     /// Counts bytes of a retained cache that an ordinary operator wrote again.

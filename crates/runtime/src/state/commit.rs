@@ -1,8 +1,6 @@
 //! The one commit point: whatever changes retained values, changes them here, all at once.
 
 use super::{Inner, Retained};
-use crate::completion::Running;
-use crate::error::StateError;
 use crate::explain::Outcome;
 use crate::persistent_value::PersistentValue;
 use refeed_values::RuntimeValue;
@@ -33,18 +31,8 @@ impl Next {
 }
 
 impl Inner {
-    /// Decides against whoever may cancel, then swaps the handles; nothing can fail in between.
-    ///
-    /// # Errors
-    /// When the call's completion was cancelled first; nothing has changed then.
-    pub(super) fn commit(
-        &mut self,
-        next: Next,
-        running: Option<&Running<'_>>,
-    ) -> Result<(), StateError> {
-        if let Some(running) = running {
-            running.publish()?;
-        }
+    /// Swaps the handles. Nothing can fail here.
+    pub(super) fn commit(&mut self, next: Next) {
         for (index, (change, outcome)) in next.0.into_iter().enumerate() {
             self.explanation[index] = outcome;
             let next = match change {
@@ -64,6 +52,5 @@ impl Inner {
             };
             self.retained[index] = next;
         }
-        Ok(())
     }
 }

@@ -10,8 +10,7 @@ impl PersistentValueState {
     /// # Errors
     /// When the state is busy or closed.
     pub fn explain(&self) -> Result<Explanation, StateError> {
-        let guard = self.take()?;
-        let inner = guard.as_ref().ok_or(StateError::Closed)?;
+        let inner = self.take()?;
         let bindings = self
             .core
             .model

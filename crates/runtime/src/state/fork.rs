@@ -64,8 +64,7 @@ impl PersistentValueState {
     /// # Errors
     /// When the state is busy or closed.
     pub fn fork(&self) -> Result<PersistentValueState, StateError> {
-        let guard = self.take()?;
-        let inner = guard.as_ref().ok_or(StateError::Closed)?;
+        let inner = self.take()?;
         let core = Arc::clone(&self.core);
         Ok(Self::from_parts(core, inner.shared(), Vec::new()))
     }
@@ -75,8 +74,7 @@ impl PersistentValueState {
     /// # Errors
     /// When the state is busy or closed.
     pub fn checkpoint(&self) -> Result<Checkpoint, StateError> {
-        let guard = self.take()?;
-        let inner = guard.as_ref().ok_or(StateError::Closed)?;
+        let inner = self.take()?;
         Ok(Checkpoint {
             model: self.core.model.clone(),
             retained: inner.shared(),
@@ -89,12 +87,12 @@ impl PersistentValueState {
     /// # Errors
     /// When the state is busy or closed, or the checkpoint is of another model; nothing has changed then.
     pub fn restore(&self, checkpoint: &Checkpoint) -> Result<(), StateError> {
-        let mut guard = self.take()?;
-        let inner = guard.as_mut().ok_or(StateError::Closed)?;
+        let mut inner = self.take()?;
         if !checkpoint.model.same(&self.core.model) {
             return Err(StateError::OtherModel);
         }
         let values = checkpoint.retained.iter().map(Retained::share);
-        inner.commit(Next::replacing(values), None)
+        inner.commit(Next::replacing(values));
+        Ok(())
     }
 }

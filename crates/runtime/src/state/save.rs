@@ -46,8 +46,7 @@ impl PersistentValueState {
     /// When the state is busy or closed, or the file cannot be written; an older file of the name is then untouched.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), StateError> {
         let values: Vec<_> = {
-            let guard = self.take()?;
-            let inner = guard.as_ref().ok_or(StateError::Closed)?;
+            let inner = self.take()?;
             let bindings = self.core.model.bindings().iter().zip(&inner.retained);
             bindings
                 .map(|(binding, held)| (binding.input.clone(), held.value.value(), held.published))
@@ -62,11 +61,11 @@ impl PersistentValueState {
     /// When the state is busy or closed, the file cannot be read, is damaged or of another model, or a value contradicts
     /// its declaration. Nothing has changed then.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<(), StateError> {
-        let mut guard = self.take()?;
-        let inner = guard.as_mut().ok_or(StateError::Closed)?;
+        let mut inner = self.take()?;
         let values = retained(&self.core, path.as_ref(), &mut inner.workspace.warnings)?;
-        self.note_warnings(inner);
-        inner.commit(Next::replacing(values), None)
+        self.note_warnings(&inner);
+        inner.commit(Next::replacing(values));
+        Ok(())
     }
 
     /// Makes a state that starts with the values of a file.

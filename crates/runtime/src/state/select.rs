@@ -259,15 +259,15 @@ impl PersistentValueState {
     /// When the state is busy or closed, `axes` names no bound input, a value has no such axis or no such row, is of a
     /// kind that has no rows, or memory cannot be had. Nothing has changed then.
     pub fn select(&self, rows: &[usize], axes: &BatchAxes) -> Result<(), StateError> {
-        let mut guard = self.take()?;
-        let inner = guard.as_mut().ok_or(StateError::Closed)?;
+        let mut inner = self.take()?;
         let bindings = self.core.model.bindings();
         let bound = |name: &str| bindings.iter().any(|binding| &*binding.input == name);
         if let Some((unknown, _)) = axes.others.iter().find(|(name, _)| !bound(name)) {
             return Err(StateError::NotRetained(unknown.to_string()));
         }
         let next = inner.selected(&self.core, rows, axes)?;
-        inner.commit(next, None)
+        inner.commit(next);
+        Ok(())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Inner;
 use super::commit::{Change, Next};
-use crate::completion::Running;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
 use crate::explain::Outcome;
@@ -11,6 +10,15 @@ use crate::session::{Core, note_clash};
 use refeed_graph::Publish;
 use refeed_values::{RuntimeValue, Tensor};
 use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What a call has computed and checked.
+pub(super) struct Step {
+    pub(super) outputs: Vec<RuntimeValue>,
+    pub(super) next: Next,
+    /// Bytes of retained caches that other operators wrote again, by operator.
+    pub(super) rewritten: Vec<(Arc<str>, u64)>,
+}
 
 /// Whether an output has anything in it.
 fn is_present(value: &RuntimeValue) -> bool {
@@ -23,15 +31,14 @@ fn is_present(value: &RuntimeValue) -> bool {
 }
 
 impl Inner {
-    /// Computes, checks and publishes the next values. Whatever fails here, the retained values are untouched.
+    /// Computes and checks the next values. Nothing is published here, and the retained values are untouched.
     pub(super) fn step(
         &mut self,
         core: &Core,
         context: &RuntimeContext,
         feeds: &[(usize, RuntimeValue)],
         control: RunControl<'_>,
-        running: Option<&Running<'_>>,
-    ) -> Result<Vec<RuntimeValue>, StateError> {
+    ) -> Result<Step, StateError> {
         let bindings = core.model.bindings();
         let workspace = &mut self.workspace;
         workspace.begin(core);
@@ -99,7 +106,7 @@ impl Inner {
             };
             StateError::Run(Box::new(crate::error::RunError { node, source }))
         })?;
-        // Slots let go of the outputs now; from here on nothing but the decision to cancel can fail.
+        // Slots let go of the outputs now; of the publication only the decision to cancel can fail.
         workspace.end(core);
         let next = bindings.iter().zip(publishes).enumerate();
         let next = next.map(|(index, (binding, publish))| match publish {
@@ -111,9 +118,17 @@ impl Inner {
                 (Change::Publish(output), outcome.clone())
             }
         });
-        let next = Next(next.collect());
-        self.commit(next, running)?;
-        self.rewritten = meter.rewritten;
-        Ok(outputs)
+        Ok(Step {
+            next: Next(next.collect()),
+            outputs,
+            rewritten: meter.rewritten,
+        })
+    }
+
+    /// Lets go of what a call has left unpublished.
+    pub(super) fn abandon(&mut self, core: &Core) {
+        // Slots first: only then can given-back rows be known to be unseen.
+        self.workspace.abandon(core);
+        self.appends.abandon();
     }
 }

@@ -137,10 +137,10 @@ impl PersistentValueState {
     /// When the state is busy or closed, a value does not grow and so cannot go back (all of them are named), no value
     /// grows, or one is shorter than `length`. Nothing has changed then.
     pub fn truncate(&self, length: usize) -> Result<(), StateError> {
-        let mut guard = self.take()?;
-        let inner = guard.as_mut().ok_or(StateError::Closed)?;
+        let mut inner = self.take()?;
         let next = inner.truncated(&self.core, length)?;
-        inner.commit(next, None)
+        inner.commit(next);
+        Ok(())
     }
 }
 

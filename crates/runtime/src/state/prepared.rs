@@ -1,0 +1,111 @@
+//! Between computing and publishing: a step that its caller may still drop.
+
+use super::step::Step;
+use super::{Inner, PersistentValueState};
+use crate::completion::{Running, TaskCompletion};
+use crate::context::RuntimeContext;
+use crate::error::StateError;
+use crate::interrupt::RunControl;
+use crate::session::Outputs;
+use refeed_values::RuntimeValue;
+use refeed_values::life_cycle::Taken;
+
+/// The checked results of a step that is not published. Dropping it leaves the state as it was before the step.
+///
+/// The state is busy for as long as this lives. Whatever the caller must do with the results before the state may move on,
+/// and may fail to do, has its place here.
+pub struct Prepared<'a> {
+    state: &'a PersistentValueState,
+    inner: Taken<'a, Inner>,
+    running: Option<Running<'a>>,
+    /// There until the publication or the drop.
+    step: Option<Step>,
+}
+
+impl std::fmt::Debug for Prepared<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("outputs", &self.outputs())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PersistentValueState {
+    /// Computes and checks one step without publishing it.
+    ///
+    /// ```no_run
+    /// use refeed_runtime::{PersistentValueState, RunControl, RuntimeContext};
+    /// use refeed_values::Tensor;
+    /// # fn send(_: &[refeed_values::RuntimeValue]) -> std::io::Result<()> { Ok(()) }
+    /// # fn example(state: &PersistentValueState, delta: Tensor) -> Result<(), Box<dyn std::error::Error>> {
+    /// let position = state.input_position("delta").ok_or("no such input")?;
+    /// let feeds = [(position, delta.into())];
+    /// let prepared = state.prepare(&RuntimeContext::default(), &feeds, RunControl::default())?;
+    /// send(prepared.outputs())?; // when this fails, the step has not happened
+    /// prepared.publish()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PersistentValueState::run_until`].
+    pub fn prepare<'a>(
+        &'a self,
+        context: &RuntimeContext,
+        feeds: &[(usize, RuntimeValue)],
+        control: RunControl<'a>,
+    ) -> Result<Prepared<'a>, StateError> {
+        let mut inner = self.take()?;
+        let running = control.completion.map(TaskCompletion::begin).transpose()?;
+        let result = inner.step(&self.core, context, feeds, control);
+        self.note_warnings(&inner);
+        let error = match (result, control.completion) {
+            (Ok(step), _) => {
+                return Ok(Prepared {
+                    state: self,
+                    inner,
+                    running,
+                    step: Some(step),
+                });
+            }
+            (Err(StateError::Run(run)), Some(completion)) if run.is_cancelled() => {
+                completion.cancelled()
+            }
+            (Err(error), _) => error,
+        };
+        inner.abandon(&self.core);
+        Err(error)
+    }
+}
+
+impl Prepared<'_> {
+    /// The graph outputs, in the graph's order.
+    pub fn outputs(&self) -> &[RuntimeValue] {
+        self.step.as_ref().map_or(&[], |step| &step.outputs)
+    }
+
+    /// Publishes all next values at once.
+    ///
+    /// # Errors
+    /// When the step's completion was cancelled first. Nothing was published then.
+    pub fn publish(mut self) -> Result<Outputs, StateError> {
+        if let Some(running) = &self.running {
+            running.publish()?;
+        }
+        let Some(step) = self.step.take() else {
+            unreachable!("the step is there until it is published or dropped");
+        };
+        self.inner.commit(step.next);
+        self.inner.rewritten = step.rewritten;
+        Ok(Outputs::new(&self.state.core, step.outputs))
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if let Some(step) = self.step.take() {
+            // The results first: rows that nobody sees any more are given back.
+            drop(step);
+            self.inner.abandon(&self.state.core);
+        }
+    }
+}
