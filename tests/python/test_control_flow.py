@@ -18,6 +18,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from refeed import runtime
+from refeed.onnx import FunctionProto, StructTypeProto, TypeProto
+from refeed.onnx import helper as own
+
+# Values of every kind go in and out, which types would have to tell apart at each use.
+load: Any = refeed.load
+State: Any = runtime.PersistentValueState
+Session: Any = runtime.RuntimeSession
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 info, node = helper.make_tensor_value_info, helper.make_node
@@ -42,7 +49,7 @@ def test_nested_graphs_compute_what_other_runtimes_compute(model: onnx.ModelProt
     options.log_severity_level = 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     (want,) = ort.InferenceSession(model.SerializeToString(), options).run(None, feeds)
-    ours = refeed.load(model)
+    ours = load(model)
     np.testing.assert_array_equal(ours.run(feeds)["y"].numpy(), want)
     # Frames are used again.
     np.testing.assert_array_equal(ours.run(feeds)["y"].numpy(), want)
@@ -61,7 +68,7 @@ def test_nested_graphs_compute_what_the_package_computes(model: onnx.ModelProto,
     # The package stacks nothing when a loop has no iterations.
     assume("need at least one array" not in reason)
     assert not reason
-    np.testing.assert_array_equal(refeed.load(model).run(feeds)["y"].numpy(), want)
+    np.testing.assert_array_equal(load(model).run(feeds)["y"].numpy(), want)
 
 
 # ------------------------------------------------------------------------------------------------------ Loop
@@ -115,7 +122,7 @@ def test_trip_count_and_condition(opset: int, trips: Any, condition: Any, until:
     else:
         # The condition is looked at after the iteration that computes it.
         count = until + 1 if trips is None else max(0, min(int(np.ravel(trips)[0]), until + 1))
-    got = refeed.load(_loop(_counting(until), trips, condition, opset)).run({})
+    got = load(_loop(_counting(until), trips, condition, opset)).run({})
     assert got["y"].numpy().tolist() == [count]
     np.testing.assert_array_equal(got["ys"].numpy(), np.arange(1, count + 1, dtype=np.float32).reshape(-1, 1))
 
@@ -127,7 +134,7 @@ def test_parts_of_one_shape_only() -> None:
     with pytest.raises(
         refeed.KernelError, match=r"again.*part of a stacked output: expected FLOAT\[2\].*got FLOAT\[4\]"
     ):
-        refeed.load(model).run({})
+        load(model).run({})
 
 
 def test_states_may_change_their_shape() -> None:
@@ -137,7 +144,7 @@ def test_states_may_change_their_shape() -> None:
     model = _loop(body, 6, None)
     model.graph.output[0].CopyFrom(info("y", FLOAT, ["k"]))
     model.graph.output[1].CopyFrom(info("ys", INT64, ["n", 1]))
-    got = refeed.load(model).run({})
+    got = load(model).run({})
     assert got["y"].shape == (64,)
     assert got["ys"].numpy().ravel().tolist() == [2, 4, 8, 16, 32, 64]
 
@@ -152,7 +159,7 @@ def test_states_that_swap_places() -> None:
         [info("p", FLOAT, None), info("q", FLOAT, None)],
         initializers=[_tensor("x", [1, 2], np.float32), _tensor("z", [3], np.float32)],
     )
-    session = refeed.load(model)
+    session = load(model)
     for trips in range(4):
         got = session.run({"m": np.array(trips)})
         values = [got["p"].numpy().tolist(), got["q"].numpy().tolist()]
@@ -164,7 +171,7 @@ def test_a_loop_without_iterations_gives_parts_of_the_declared_type() -> None:
     outputs = [info("d", BOOL, []), info("s", FLOAT, [1]), info("part", TensorProto.INT32, ["a", 5, "b"])]
     model = _loop(_body(nodes, outputs, info("s", FLOAT, None)), 0, None)
     model.graph.output[1].CopyFrom(info("ys", TensorProto.INT32, None))
-    got = refeed.load(model).run({})["ys"].numpy()
+    got = load(model).run({})["ys"].numpy()
     # The element type and rank of what is cast are known: FLOAT[1].
     assert (got.dtype, got.shape) == (np.int32, (0, 1))
 
@@ -175,16 +182,16 @@ def test_large_parts_are_stacked_once_and_budgets_hold() -> None:
     body = _body(nodes, outputs, info("s", FLOAT, [1]))
     body.initializer.append(_tensor("wide", [1000]))
     for trips, condition in ((2**62, None), (2**40, True)):
-        model = refeed.load(_loop(body, trips, condition))
+        model = load(_loop(body, trips, condition))
         with pytest.raises((refeed.KernelError, MemoryError), match="again"):
-            runtime.RuntimeSession(model, memory_limit=1 << 20).run({})
+            Session(model, memory_limit=1 << 20).run({})
     # 40 parts of 4000 bytes, in memory that is taken once.
-    session = runtime.RuntimeSession(refeed.load(_loop(body, 40, None)), memory_limit=400_000)
+    session = Session(load(_loop(body, 40, None)), memory_limit=400_000)
     assert session.run({})["ys"].shape == (40, 1000)
 
 
 def test_a_huge_trip_count_is_no_promise() -> None:
-    got = runtime.RuntimeSession(refeed.load(_loop(_counting(2), 2**62, True)), memory_limit=1 << 20).run({})
+    got = Session(load(_loop(_counting(2), 2**62, True)), memory_limit=1 << 20).run({})
     assert got["ys"].shape == (3, 1)
 
 
@@ -198,7 +205,7 @@ def test_ctrl_c_ends_an_endless_loop(trips: Any) -> None:
     model = _loop(body, trips, None)
     del model.graph.output[1]
     model.graph.node[0].output.pop()
-    session = refeed.load(model)
+    session = load(model)
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -220,7 +227,7 @@ def test_an_error_says_iteration_and_node_and_leaves_the_state() -> None:
         [info("present", FLOAT, [1])],
     )
     bound, _ = refeed.bind(model, [("past", "present")])
-    state = runtime.PersistentValueState(bound, {"past": _rows([100])})
+    state = State(bound, {"past": _rows([100])})
     table = _rows([[1], [2], [4]])
     for step in range(1, 4):
         feeds = {"m": np.array(3), "table": table}
@@ -239,13 +246,80 @@ def test_states_of_a_bound_loop_are_kept_apart_from_feeds() -> None:
         [info("present", FLOAT, [2]), info("y", FLOAT, [2])],
     )
     bound, _ = refeed.bind(model, [("past", "present")])
-    state = runtime.PersistentValueState(bound, {"past": _rows([0, 0])})
+    state = State(bound, {"past": _rows([0, 0])})
     for trips in (0, 2):
         buffer = _rows([1, 2])
         out = state.run({"m": np.array(trips), "x": buffer})
         buffer[:] = 9
         assert state.values["past"].numpy().tolist() == [1, 2]
         assert out["present"].numpy().tolist() == [1, 2]
+
+
+def _recorder() -> refeed.Model:
+    """present, a sequence, = past with x * 2, x * 4, ... behind it, one each iteration."""
+    nodes = [
+        node("Identity", ["c"], ["d"]),
+        node("Add", ["s", "s"], ["t"]),
+        node("SequenceInsert", ["log", "t"], ["longer"]),
+    ]
+    record = helper.make_tensor_sequence_value_info
+    body = _body(
+        nodes,
+        [info("d", BOOL, []), info("t", FLOAT, [2]), record("longer", FLOAT, None)],
+        info("s", FLOAT, [2]),
+        record("log", FLOAT, None),
+    )
+    model = graphs.model(
+        [node("Loop", ["m", "", "x", "past"], ["y", "present"], body=body)],
+        [info("m", INT64, []), info("x", FLOAT, [2]), record("past", FLOAT, None)],
+        [info("y", FLOAT, [2]), record("present", FLOAT, None)],
+    )
+    return refeed.bind(model, [("past", "present")])[0]
+
+
+def test_a_bound_loop_goes_on_where_it_stopped_wherever_it_fails() -> None:
+    testing: Any = refeed._native._testing  # type: ignore[attr-defined]
+    state = State(_recorder(), {"past": []})
+    want: list[list[float]] = []
+    for step in range(1, 4):
+        feeds = {"m": np.array(step), "x": _rows([step, -step])}
+        number = 0
+        while True:
+            testing.arm(number)
+            failed = ""
+            try:
+                out = state.run(feeds)
+            except refeed.KernelError as error:
+                failed = str(error)
+            assert testing.disarm() == bool(failed)
+            if not failed:
+                break
+            assert "injected failure" in failed
+            assert [element.numpy().tolist() for element in state.values["past"]] == want
+            number += 1
+        # Before and after the loop and each of the three nodes in each iteration, and before the publication.
+        assert number == 2 + 6 * step + 1
+        want += [[step * 2.0**i, -step * 2.0**i] for i in range(1, step + 1)]
+        assert out["y"].numpy().tolist() == want[-1]
+        assert [element.numpy().tolist() for element in state.values["past"]] == want
+
+
+def test_iterations_use_the_same_memory_again() -> None:
+    """300 states of 100,000 bytes, in the memory of a few."""
+    body = _body(
+        [node("Identity", ["c"], ["d"]), node("Neg", ["s"], ["r"]), node("Sub", ["k", "r"], ["t"])],
+        [info("d", BOOL, []), info("t", FLOAT, [25_000])],
+        info("s", FLOAT, [25_000]),
+    )
+    body.initializer.append(_tensor("k", 1, np.float32))
+    model = graphs.model(
+        [node("Loop", ["m", "", "x"], ["y"], body=body)],
+        [info("m", INT64, []), info("x", FLOAT, [25_000])],
+        [info("y", FLOAT, [25_000])],
+    )
+    session = Session(load(model), memory_limit=700_000)
+    got = session.run({"m": np.array(300), "x": np.zeros(25_000, np.float32)})["y"]
+    assert set(got.numpy().tolist()) == {300.0}
 
 
 def test_loops_in_loops_of_unknown_types_are_compiled_in_time() -> None:
@@ -265,7 +339,7 @@ def test_loops_in_loops_of_unknown_types_are_compiled_in_time() -> None:
         [info("m", INT64, []), info(f"s{depth}", FLOAT, ["n"])],
         [info(f"t{depth}", FLOAT, None)],
     )
-    got = refeed.load(model).run({"m": np.array(1), f"s{depth}": _rows([1, 2, 3])})
+    got = load(model).run({"m": np.array(1), f"s{depth}": _rows([1, 2, 3])})
     assert got[f"t{depth}"].numpy().tolist() == [1, 2, 3, 1, 2, 3]
 
 
@@ -306,7 +380,7 @@ def test_scan_axes_and_directions(axis: int, out_axis: int, direction: int, out_
     rows = np.moveaxis(x, axis, 0)[:: -1 if direction else 1]
     parts = [row * (step + 11) for step, row in enumerate(rows)]
     want = np.stack(parts[:: -1 if out_direction else 1], axis=out_axis)
-    got = refeed.load(model).run({"s0": np.array(10, np.float32), "x": x})
+    got = load(model).run({"s0": np.array(10, np.float32), "x": x})
     assert float(got["s1"].numpy()) == 10 + count
     np.testing.assert_array_equal(got["y"].numpy(), want)
     np.testing.assert_array_equal(got["z"].numpy(), x)
@@ -324,7 +398,7 @@ def test_scan_of_no_positions_and_of_different_lengths() -> None:
         [info("x", FLOAT, ["n", 2]), info("z", FLOAT, ["k", 2])],
         [info("y", FLOAT, [2, "n"])],
     )
-    session = refeed.load(model)
+    session = load(model)
     assert session.run({"x": np.zeros((0, 2), np.float32), "z": np.zeros((0, 2), np.float32)})["y"].shape == (2, 0)
     with pytest.raises(refeed.KernelError, match=r"scanned input 1 .* has 3 positions along axis 0, others have 2"):
         session.run({"x": np.zeros((2, 2), np.float32), "z": np.zeros((3, 2), np.float32)})
@@ -353,13 +427,86 @@ def test_scan_of_opset_8_has_batches_of_different_lengths(lengths: list[int] | N
             states[entry] += row
             parts[entry, step] = states[entry]
     feeds = {"s0": start, "x": x} | ({"lens": np.array(lengths)} if lengths is not None else {})
-    got = refeed.load(model).run(feeds)
+    got = load(model).run(feeds)
     np.testing.assert_array_equal(got["s1"].numpy(), states)
     np.testing.assert_array_equal(got["y"].numpy(), parts)
     if lengths is not None:
         for wrong in ([4, 1], [-1, 1]):
             with pytest.raises(refeed.KernelError, match="sequence_lens: expected 2 numbers from 0 to 3"):
-                refeed.load(model).run(feeds | {"lens": np.array(wrong)})
+                load(model).run(feeds | {"lens": np.array(wrong)})
+
+
+# -------------------------------------------------------------------------------------------- whole values
+
+
+def _whole_model() -> Any:
+    """A function around an `If` that chooses one of two structures, then a `Loop` whose two states swap places."""
+    structure = StructTypeProto.Structure
+    fields = [
+        structure.Field(name="gain", type=own.make_tensor_type_proto(FLOAT, None)),
+        structure.Field(name="log", type=own.make_sequence_type_proto(own.make_tensor_type_proto(FLOAT, None))),
+    ]
+    kind = TypeProto(struct_type=StructTypeProto(structure=structure(field=fields)))
+
+    def value(name: str) -> Any:
+        return own.make_value_info(name, kind)
+
+    branches: dict[str, Any] = {
+        name: own.make_graph([own.make_node("Identity", [held], ["r"])], name, [], [value("r")])
+        for name, held in (("then_branch", "f"), ("else_branch", "g"))
+    }
+    function = FunctionProto(
+        domain="local",
+        name="Choose",
+        input=["q", "f", "g"],
+        output=["h"],
+        node=[own.make_node("If", ["q"], ["h"], **branches)],
+        opset_import=[own.make_opsetid("", 21)],
+    )
+    flags = [own.make_tensor_value_info("i", INT64, []), own.make_tensor_value_info("c", BOOL, [])]
+    body = own.make_graph(
+        [own.make_node("Identity", ["c"], ["d"])],
+        "body",
+        [*flags, value("u"), value("v")],
+        [own.make_tensor_value_info("d", BOOL, []), value("v"), value("u")],
+    )
+    graph = own.make_graph(
+        [
+            own.make_node("Choose", ["k", "a", "b"], ["e"], domain="local"),
+            own.make_node("Loop", ["m", "", "e", "b"], ["x", "y"], body=body),
+        ],
+        "whole",
+        [
+            own.make_tensor_value_info("k", BOOL, []),
+            own.make_tensor_value_info("m", INT64, []),
+            value("a"),
+            value("b"),
+        ],
+        [value("x"), value("y")],
+    )
+    imports = [own.make_opsetid("", 21), own.make_opsetid("local", 1)]
+    return own.make_model(graph, opset_imports=imports, functions=[function], ir_version=10)
+
+
+def test_structures_move_through_branches_loops_and_functions() -> None:
+    session = load(_whole_model())
+
+    def numbers(value: Any) -> Any:
+        return [value["gain"].numpy().tolist(), [element.numpy().tolist() for element in value["log"]]]
+
+    a = {"gain": _rows([1, 2]), "log": [_rows([3])]}
+    b = {"gain": _rows([4]), "log": [_rows([5, 6]), _rows([])]}
+    for choice, trips in ((True, 0), (True, 3), (False, 1), (False, 4)):
+        got = session.run({"k": np.array(choice), "m": np.array(trips), "a": a, "b": b})
+        chosen, other = [[1, 2], [[3]]], [[4], [[5, 6], []]]
+        chosen = chosen if choice else other
+        want = [chosen, other] if trips % 2 == 0 else [other, chosen]
+        assert [numbers(got["x"]), numbers(got["y"])] == want
+    # What the runtime owns goes through without a copy.
+    again = session.run({"k": np.array(True), "m": np.array(1), "a": got["x"], "b": got["y"]})
+    for ours, fed in ((again["x"], got["y"]), (again["y"], got["x"])):
+        assert graphs.address(ours["gain"].numpy()) == graphs.address(fed["gain"].numpy())
+        assert graphs.address(ours["log"][0].numpy()) == graphs.address(fed["log"][0].numpy())
 
 
 # ------------------------------------------------------------------------------------------------- refusals
@@ -369,14 +516,14 @@ def test_nodes_that_do_not_fit_their_bodies_are_refused() -> None:
     body = _counting(None)
     del body.output[2]
     with pytest.raises(refeed.ModelError, match="again"):
-        refeed.load(_loop(body, 1, None))
+        load(_loop(body, 1, None))
     body = _body(
         [node("Identity", ["c"], ["d"]), node("Cast", ["s"], ["t"], to=INT64), node("Identity", ["t"], ["part"])],
         [info("d", BOOL, []), info("t", INT64, [1]), info("part", INT64, [1])],
         info("s", FLOAT, [1]),
     )
     with pytest.raises(refeed.ModelError, match=r"state 0 of the loop is FLOAT.* before an iteration and INT64"):
-        runtime.RuntimeSession(refeed.load(_loop(body, 1, None)))
+        Session(load(_loop(body, 1, None)))
 
 
 def test_a_condition_has_one_element() -> None:
@@ -391,4 +538,4 @@ def test_a_condition_has_one_element() -> None:
     )
     body.initializer.append(_tensor("k2", [True], np.bool_))
     with pytest.raises(refeed.KernelError, match=r"condition must have one element, got shape \[2\]"):
-        refeed.load(_loop(body, 2, None)).run({})
+        load(_loop(body, 2, None)).run({})

@@ -13,6 +13,10 @@ import refeed
 from onnx import numpy_helper
 from refeed import runtime
 
+# Values of every kind go in and out, which types would have to tell apart at each use.
+load: Any = refeed.load
+Session: Any = runtime.RuntimeSession
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from onnx.backend.test.loader import load_model_tests
@@ -70,8 +74,8 @@ def _compare(ours: Any, want: Any, case: Any) -> None:
     got = ours.numpy()
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     if want.dtype.kind == "f" or want.dtype == ml_dtypes.bfloat16:
-        wide = (array.astype(np.float64) for array in (got, want))
-        np.testing.assert_allclose(*wide, rtol=case.rtol, atol=max(case.atol, 1e-7))
+        got, want = got.astype(np.float64), want.astype(np.float64)
+        np.testing.assert_allclose(got, want, rtol=case.rtol, atol=max(case.atol, 1e-7))
     else:
         np.testing.assert_array_equal(got, want)
 
@@ -80,7 +84,7 @@ def _compare(ours: Any, want: Any, case: Any) -> None:
 @pytest.mark.filterwarnings("ignore::refeed.SymbolWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_node(case: Any) -> None:
-    session = runtime.RuntimeSession(refeed.load(case.model), binding_uses="any")
+    session = Session(load(case.model), binding_uses="any")
     names = [value.name for value in case.model.graph.input]
     assert case.data_sets
     for inputs, outputs in case.data_sets:
@@ -114,7 +118,7 @@ def test_model(folder: pathlib.Path) -> None:
     # Inputs that have an initializer are not fed.
     given = {data / f"input_{i}.pb": declared for i, declared in enumerate(model.graph.input)}
     feeds = {declared.name: _stored(path, declared) for path, declared in given.items() if path.exists()}
-    got = refeed.load(model).run(feeds)
+    got = load(model).run(feeds)
     for index, declared in enumerate(model.graph.output):
         want, ours = _stored(data / f"output_{index}.pb", declared), got[declared.name]
         for own, other in zip(ours, want, strict=True) if isinstance(want, list) else [(ours, want)]:

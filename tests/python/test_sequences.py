@@ -13,6 +13,11 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from refeed import runtime
 
+# Values of every kind go in and out, which types would have to tell apart at each use.
+load: Any = refeed.load
+State: Any = runtime.PersistentValueState
+Session: Any = runtime.RuntimeSession
+
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 info, node = helper.make_tensor_value_info, helper.make_node
 sequence = helper.make_tensor_sequence_value_info
@@ -83,7 +88,7 @@ def test_changes_do_what_lists_do(start: list[int], changes: list[Any], place: i
         outputs,
         initializers=[numpy_helper.from_array(array, name) for name, array in fed.items()] if constant else [],
     )
-    session = refeed.load(model)
+    session = load(model)
     if error:
         with pytest.raises(refeed.KernelError, match=r"position: expected (one of|a number from)"):
             session.run({} if constant else fed)
@@ -106,16 +111,15 @@ def test_split_as_numpy_splits(axis: int, keep: int, split: Any, shape: tuple[in
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     extent = shape[axis]
     held = [] if split is None else [_tensor("split", split)]
-    attributes = {"axis": axis, "keepdims": keep}
     model = graphs.model(
-        [node("SplitToSequence", ["x"] + ["split"] * (split is not None), ["s"], **attributes)],
+        [node("SplitToSequence", ["x"] + ["split"] * (split is not None), ["s"], axis=axis, keepdims=keep)],
         [info("x", FLOAT, ["a", "b"])],
         [sequence("s", FLOAT, None)],
         initializers=held,
     )
     if isinstance(split, list) and sum(split) != extent:
         with pytest.raises(refeed.KernelError, match=rf"split: expected sizes that add up to {extent}"):
-            refeed.load(model).run({"x": x})
+            load(model).run({"x": x})
         return
     sizes = split if isinstance(split, list) else None
     step = split if isinstance(split, int) else 1
@@ -123,7 +127,7 @@ def test_split_as_numpy_splits(axis: int, keep: int, split: Any, shape: tuple[in
     want = np.split(x, cuts, axis=axis) if extent or sizes else []
     if split is None and not keep:
         want = [part.squeeze(axis) for part in want]
-    got = refeed.load(model).run({"x": x})["s"]
+    got = load(model).run({"x": x})["s"]
     assert len(got) == len(want)
     for ours, theirs in zip(got, want, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs, strict=True)
@@ -156,7 +160,7 @@ def test_every_element_type(dtype: Any) -> None:
         [sequence("s", kind, None), info("again", kind, [3, 2]), info("parts", kind, ["m", 3, 2])],
         initializers=[_tensor("first", 0)],
     )
-    got = refeed.load(model).run({"x": x, "m": np.array(2)})
+    got = load(model).run({"x": x, "m": np.array(2)})
     want = [x[1], x[2], x, x]
     assert [element.dtype for element in got["s"]] == [got["again"].dtype] * 4
     for ours, theirs in zip([*got["s"], got["again"], got["parts"]], [*want, x, np.stack([x, x])], strict=True):
@@ -178,7 +182,7 @@ def _history() -> refeed.Model:
 
 
 def test_a_caller_refills_its_buffer() -> None:
-    state = runtime.PersistentValueState(_history(), {"past": []})
+    state = State(_history(), {"past": []})
     buffer = np.zeros(2, np.float32)
     for step in range(5):
         buffer[:] = step
@@ -189,7 +193,7 @@ def test_a_caller_refills_its_buffer() -> None:
 
 
 def test_elements_share_memory_from_step_to_step() -> None:
-    state = runtime.PersistentValueState(_history(), {"past": []})
+    state = State(_history(), {"past": []})
     first = state.run({"x": np.ones(3, np.float32)})["present"][0]
     for step in range(3):
         latest = state.run({"x": np.full(step, 7, np.float32)})["present"]
@@ -206,7 +210,7 @@ def test_a_failed_step_leaves_the_sequence() -> None:
         [sequence("present", FLOAT, None)],
     )
     bound, _ = refeed.bind(model, [("past", "present")])
-    state = runtime.PersistentValueState(bound, {"past": [np.ones(1, np.float32)]})
+    state = State(bound, {"past": [np.ones(1, np.float32)]})
     with pytest.raises(refeed.KernelError, match=r"position: expected one of 2 elements, .*, got 2"):
         state.run({"x": np.zeros(1, np.float32), "at": np.array(2)})
     assert _lists(state.values["past"]) == [[1]]
@@ -236,14 +240,14 @@ def test_a_loop_moves_a_sequence_it_does_not_copy() -> None:
         [info("m", INT64, [])],
         [info("flat", INT64, ["n"]), info("counts", INT64, ["n"])],
     )
-    got = refeed.load(model).run({"m": np.array(20_000)})
+    got = load(model).run({"m": np.array(20_000)})
     np.testing.assert_array_equal(got["flat"].numpy(), np.arange(20_000)[::-1])
     np.testing.assert_array_equal(got["counts"].numpy(), np.arange(20_000) + 1)
 
 
 @pytest.mark.parametrize("front", [True, False])
 def test_branches_give_sequences(front: bool) -> None:
-    branches = {
+    branches: dict[str, Any] = {
         "then_branch": [node("SequenceConstruct", ["x", "y"], ["r"])],
         "else_branch": [node("SequenceConstruct", ["y"], ["q"]), node("Identity", ["q"], ["r"])],
     }
@@ -255,7 +259,7 @@ def test_branches_give_sequences(front: bool) -> None:
         initializers=[_tensor("last", -1)],
     )
     x, y = np.ones(2, np.float32), np.zeros(3, np.float32)
-    got = refeed.load(model).run({"k": np.array(front), "x": x, "y": y})
+    got = load(model).run({"k": np.array(front), "x": x, "y": y})
     assert _lists(got["s"]) == ([[1, 1], [0, 0, 0]] if front else [[0, 0, 0]])
     assert got["z"].numpy().tolist() == [0, 0, 0]
 
@@ -272,7 +276,7 @@ def test_map_of_sequences_and_a_tensor() -> None:
         [sequence("s", FLOAT, None), sequence("t", FLOAT, None), info("k", FLOAT, [1])],
         [sequence("u", FLOAT, None), sequence("v", INT64, None)],
     )
-    session = refeed.load(model)
+    session = load(model)
     s = [np.arange(n, dtype=np.float32) for n in (3, 0, 2)]
     k = np.array([5], np.float32)
     got = session.run({"s": s, "t": [element + 1 for element in s], "k": k})
@@ -294,11 +298,11 @@ def test_optional_values_inside_a_graph(opset: int, held: bool) -> None:
     """A branch gives a value or none; what follows asks first."""
     kind = helper.make_tensor_type_proto(FLOAT, [2])
     optional = helper.make_value_info("o", helper.make_optional_type_proto(kind))
-    branches = {
+    branches: dict[str, Any] = {
         "then_branch": helper.make_graph([node("Optional", ["x"], ["o"])], "then", [], [optional]),
         "else_branch": helper.make_graph([node("Optional", [], ["o"], type=kind)], "else", [], [optional]),
     }
-    after = {
+    after: dict[str, Any] = {
         "then_branch": helper.make_graph(
             [node("OptionalGetElement", ["p"], ["g"])], "then", [], [info("g", FLOAT, [2])]
         ),
@@ -315,7 +319,7 @@ def test_optional_values_inside_a_graph(opset: int, held: bool) -> None:
         [info("has", BOOL, []), info("y", FLOAT, [2])],
         opset=opset,
     )
-    got = refeed.load(model).run({"k": np.array(held), "x": np.array([1, 2], np.float32)})
+    got = load(model).run({"k": np.array(held), "x": np.array([1, 2], np.float32)})
     assert bool(got["has"].numpy()) == held
     assert got["y"].numpy().tolist() == ([1, 2] if held else [-1, -2])
 
@@ -335,7 +339,7 @@ def _optional_model(sequences: bool) -> onnx.ModelProto:
 def test_optional_inputs_may_be_left_out(sequences: bool) -> None:
     model = _optional_model(sequences)
     x = np.array([1, 2], np.float32)
-    session = refeed.load(model)
+    session = load(model)
     for _ in range(2):
         got = session.run({"o": [x] if sequences else x})
         assert bool(got["has"].numpy())
@@ -345,7 +349,7 @@ def test_optional_inputs_may_be_left_out(sequences: bool) -> None:
     with pytest.raises(refeed.Error, match=r"rank mismatch|expected a sequence"):
         session.run({"o": np.array([[1, 2]], np.float32)})
     del model.graph.output[1], model.graph.node[1]
-    assert not refeed.load(model).run({})["has"].numpy()
+    assert not load(model).run({})["has"].numpy()
 
 
 def test_the_value_of_an_empty_optional_is_refused() -> None:
@@ -356,7 +360,7 @@ def test_the_value_of_an_empty_optional_is_refused() -> None:
         [info("y", FLOAT, [2])],
     )
     with pytest.raises(refeed.KernelError, match="optional value: expected a value, got an empty one"):
-        refeed.load(model).run({})
+        load(model).run({})
 
 
 # ------------------------------------------------------------------------------------------------- refusals
@@ -369,14 +373,14 @@ def test_sequences_hold_values_of_one_type() -> None:
         [sequence("t", FLOAT, None)],
     )
     with pytest.raises(refeed.ModelError, match="an element like the others of the sequence"):
-        runtime.RuntimeSession(refeed.load(model))
+        Session(load(model))
     model = graphs.model(
         [node("SequenceEmpty", [], ["s"]), node("ConcatFromSequence", ["s"], ["y"], axis=0)],
         [],
         [info("y", FLOAT, None)],
     )
     with pytest.raises(refeed.KernelError, match="an empty sequence has nothing to join"):
-        refeed.load(model).run({})
+        load(model).run({})
 
 
 def test_elements_that_do_not_join_are_refused() -> None:
@@ -384,7 +388,7 @@ def test_elements_that_do_not_join_are_refused() -> None:
         [node("ConcatFromSequence", ["s"], ["y"], axis=0)], [sequence("s", FLOAT, None)], [info("y", FLOAT, None)]
     )
     parts = [np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.zeros((1, 4), np.float32)]
-    session = refeed.load(model)
+    session = load(model)
     assert session.run({"s": parts[:2]})["y"].shape == (3, 3)
     with pytest.raises(refeed.KernelError, match=r"element 2 of shape \[1, 4\] does not join \[2, 3\] along axis 0"):
         session.run({"s": parts})
@@ -396,7 +400,7 @@ def test_tensors_are_not_taken_for_sequences() -> None:
             [node(op, inputs, ["y"])], [info("x", FLOAT, [2]), info("p", INT64, [])], [info("y", FLOAT, None)]
         )
         with pytest.raises(refeed.ModelError, match="expected a sequence, got FLOAT"):
-            runtime.RuntimeSession(refeed.load(model))
+            Session(load(model))
 
 
 def test_a_tensor_without_elements_is_not_cut_into_endless_parts() -> None:
@@ -406,4 +410,4 @@ def test_a_tensor_without_elements_is_not_cut_into_endless_parts() -> None:
         [sequence("s", FLOAT, None)],
     )
     with pytest.raises(refeed.KernelError, match="parts of a tensor: expected at most"):
-        refeed.load(model).run({"shape": np.array([2**40, 0])})
+        load(model).run({"shape": np.array([2**40, 0])})
