@@ -10,7 +10,7 @@ export RUSTDOCFLAGS = -D warnings
 # One profile and one target folder serve the Rust tests and the wheels that the Python tests install.
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
-.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants races kills soak codegen \
+.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak codegen \
 	bench bench-python clean
 
 help: ## List the targets
@@ -82,6 +82,9 @@ message-machine: ## 100,000 random edits beside official messages (after test-py
 
 mutants: ## 20,000 mutated models, each opened in every way (after test-python)
 	REFEED_MUTANTS=20000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_hostile_files.py
+
+histories: ## 100,000 random histories of states beside a state that copies (after test-python)
+	REFEED_HISTORIES=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_histories.py
 
 races: ## 1,000,000 races of a publication with a cancellation (after test-python)
 	REFEED_RACES=1000000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_completion.py

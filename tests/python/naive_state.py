@@ -1,6 +1,7 @@
 """A state that always copies: what `PersistentValueState` must be indistinguishable from, in NumPy and lists.
 
-The model keeps keys and values that grow on axis 2, a running sum, and a sequence of the frames seen.
+The model keeps keys and values that grow on axis 2; one form of it also a running sum, another also a sequence of the
+frames seen.
 """
 
 from __future__ import annotations
@@ -15,33 +16,35 @@ from onnx import TensorProto, helper
 
 HEADS, KEY, VALUE = 3, 5, 2
 BINDINGS = [("past_key", "key"), ("past_value", "value"), ("sum", "next_sum"), ("frames", "next_frames")]
+# What the forms of the model retain: as many of the bindings.
+FORMS = {"caches": 2, "sum": 3, "frames": 4}
 GROWING = ("past_key", "past_value")
 
 
-def model(*, frames: bool) -> onnx.ModelProto:
-    """Make the model; without `frames` it has no sequence, so that it can be truncated and reordered."""
+def model(form: str) -> onnx.ModelProto:
+    """Make the model: only "caches" can be truncated, and all but "frames" reordered."""
     nodes = [
         helper.make_node("Concat", ["past_key", "new_key"], ["key"], axis=2),
         helper.make_node("Concat", ["past_value", "new_value"], ["value"], axis=2),
-        helper.make_node("Add", ["sum", "frame"], ["next_sum"]),
         helper.make_node("Gather", ["key", "pick"], ["picked"], axis=2),
     ]
     inputs = [
         info("new_key", FLOAT, ["b", HEADS, "n", KEY]),
         info("new_value", FLOAT, ["b", HEADS, "n", VALUE]),
-        info("frame", FLOAT, ["b", 4]),
         info("pick", TensorProto.INT64, []),
         info("past_key", FLOAT, ["b", HEADS, "p", KEY]),
         info("past_value", FLOAT, ["b", HEADS, "p", VALUE]),
-        info("sum", FLOAT, ["b", 4]),
     ]
     outputs = [
         info("key", FLOAT, ["b", HEADS, "t", KEY]),
         info("value", FLOAT, ["b", HEADS, "t", VALUE]),
-        info("next_sum", FLOAT, ["b", 4]),
         info("picked", FLOAT, ["b", HEADS, KEY]),
     ]
-    if frames:
+    if form != "caches":
+        nodes.append(helper.make_node("Add", ["sum", "frame"], ["next_sum"]))
+        inputs += [info("frame", FLOAT, ["b", 4]), info("sum", FLOAT, ["b", 4])]
+        outputs.append(info("next_sum", FLOAT, ["b", 4]))
+    if form == "frames":
         nodes.append(helper.make_node("SequenceInsert", ["frames", "frame"], ["next_frames"]))
         kind = helper.make_tensor_sequence_value_info
         inputs.append(kind("frames", FLOAT, None))
@@ -64,9 +67,10 @@ class NaiveState:
         outputs: dict[str, Any] = {
             "key": key,
             "value": np.concatenate([held["past_value"], feeds["new_value"]], axis=2),
-            "next_sum": held["sum"] + feeds["frame"],
             "picked": np.take(key, int(feeds["pick"]), axis=2),
         }
+        if "sum" in held:
+            outputs["next_sum"] = held["sum"] + feeds["frame"]
         if "frames" in held:
             outputs["next_frames"] = [*held["frames"], feeds["frame"]]
         outputs = copied(outputs)
