@@ -23,6 +23,8 @@ use thiserror::Error;
 const MAGIC: [u8; 8] = *b"REFEEDST";
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
+/// The most bytes that describe an encoding: small enough that what a reader makes of them stays small.
+const MESSAGE: usize = 1 << 24;
 /// What stands in front of a value.
 const TENSOR: u8 = 0;
 const STRUCT: u8 = 1;
@@ -128,7 +130,7 @@ pub enum StateFileError {
     },
 }
 
-/// What a file says about each binding, so that values of another model are refused: names, types, publication.
+/// What a file says about each binding, so that values of another model are refused: names and declared types.
 fn fingerprint(model: &Model, binding: &Binding) -> String {
     let ty = |values: &[refeed_graph::types::ValueInfo], index: usize| values[index].ty.to_string();
     let mut text = format!(

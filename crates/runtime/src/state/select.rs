@@ -47,16 +47,12 @@ fn row(
     allocator: &Allocator,
 ) -> Result<Tensor, String> {
     let unsliceable = || format!("{}: rows of it do not end at bytes", tensor.dtype());
-    if let Some(size) = tensor.dtype().size() {
+    if !tensor.dtype().is_packed() {
         let (layout, delta) = tensor
             .layout()
             .slice(axis, index, 1, 1)
             .ok_or_else(unsliceable)?;
-        let delta = if layout.elements() == 0 || size == 0 {
-            0
-        } else {
-            delta
-        };
+        let delta = if layout.elements() == 0 { 0 } else { delta };
         let part = tensor
             .with_layout(layout, delta)
             .map_err(|e| e.to_string())?;

@@ -1,7 +1,9 @@
 //! Reading the values of a state from a file that nobody vouches for.
 
 use super::checksum::Checksum;
-use super::{ENCODED, Held, MAGIC, SEQUENCE, STRUCT, StateFileError, TENSOR, VERSION, fingerprint};
+use super::{
+    ENCODED, Held, MAGIC, MESSAGE, SEQUENCE, STRUCT, StateFileError, TENSOR, VERSION, fingerprint,
+};
 use refeed_graph::Model;
 use refeed_graph::values::encoded_from_proto;
 use refeed_proto::{EncodedValueProto, Message};
@@ -138,10 +140,17 @@ impl Input<'_> {
                     .into())
             }
             ENCODED => {
-                let len = self.number("encoded value")?;
-                let bytes = self.run("encoded value", len)?;
-                let proto = EncodedValueProto::decode(refeed_proto::Bytes::from(bytes));
-                let proto = proto.map_err(|error| self.refused(error.to_string()))?;
+                let len = self.number("encoding")?;
+                if len > MESSAGE {
+                    return Err(self.refused(format!(
+                        "an encoding described in {len} bytes, expected at most {MESSAGE}"
+                    )));
+                }
+                let message = self.run("encoding", len)?;
+                let proto = EncodedValueProto::decode(refeed_proto::Bytes::from(message));
+                let mut proto = proto.map_err(|error| self.refused(error.to_string()))?;
+                let len = self.number("payload")?;
+                proto.raw_data = Some(self.run("payload", len)?.into());
                 let catalogues = self.model.catalogues();
                 let catalogues = catalogues.map_err(|error| self.refused(error.to_string()))?;
                 let value = encoded_from_proto(&proto, catalogues);

@@ -1,7 +1,9 @@
 //! Writing the values of a state.
 
 use super::checksum::Checksum;
-use super::{ENCODED, MAGIC, SEQUENCE, STRUCT, StateFileError, TENSOR, VERSION, fingerprint};
+use super::{
+    ENCODED, MAGIC, MESSAGE, SEQUENCE, STRUCT, StateFileError, TENSOR, VERSION, fingerprint,
+};
 use refeed_graph::values::encoded_to_proto;
 use refeed_graph::{Model, ModelError, NewFile};
 use refeed_proto::Message;
@@ -64,11 +66,20 @@ impl Output {
             }
             RuntimeValue::Encoded(encoded) => {
                 let proto = encoded_to_proto(encoded);
-                let bytes = proto.map_err(|error| Fault::Value(error.to_string()))?;
-                let bytes = bytes.encode_to_vec();
+                let mut proto = proto.map_err(|error| Fault::Value(error.to_string()))?;
+                let payload = proto.raw_data.take().unwrap_or_default();
+                let message = proto.encode_to_vec();
+                if message.len() > MESSAGE {
+                    let got = message.len();
+                    return Err(Fault::Value(format!(
+                        "expected an encoding that is described in at most {MESSAGE} bytes, got {got}"
+                    )));
+                }
                 self.put(&[ENCODED])?;
-                self.count(bytes.len())?;
-                Ok(self.put(&bytes)?)
+                self.count(message.len())?;
+                self.put(&message)?;
+                self.count(payload.len())?;
+                Ok(self.put(&payload)?)
             }
             other => Err(Fault::Value(format!(
                 "{} has no form in a file",
