@@ -47,8 +47,24 @@ def cache(*lengths: int) -> dict[str, list[dict[str, Array]]]:
     return {"blocks": [page(int(start), length) for start, length in zip(starts, lengths, strict=False)]}
 
 
+def read(value: Any) -> dict[str, list[dict[str, Array]]]:
+    """The pages of a cache as dictionaries of arrays that share the cache's memory."""
+    blocks = [
+        {
+            "start": np.array(block.start, np.int64),
+            "length": np.array(block.length, np.int64),
+            "key": numpy_helper.to_array(block.key, copy=False),
+            "value": numpy_helper.to_array(block.value, copy=False),
+        }
+        for block in value.blocks
+    ]
+    return {"blocks": blocks}
+
+
 def flat(value: Any) -> Any:
-    """A value with arrays as lists, to be compared."""
+    """A value with arrays as their bytes, to be compared."""
+    if isinstance(value, onnx.PagedCacheProto):
+        return flat(read(value))
     if isinstance(value, dict):
         return {name: flat(field) for name, field in value.items()}
     if isinstance(value, list):
@@ -58,8 +74,8 @@ def flat(value: Any) -> Any:
 
 
 def addresses(state: runtime.PersistentValueState) -> list[int]:
-    blocks: Any = state.values["past"]
-    return [np.asarray(block["key"]).__array_interface__["data"][0] for block in blocks["blocks"]]
+    blocks = read(state.values["past"])["blocks"]
+    return [block["key"].__array_interface__["data"][0] for block in blocks]
 
 
 def paged(*lengths: int) -> runtime.PersistentValueState:
@@ -79,8 +95,8 @@ def test_a_paged_cache_is_cut_with_its_pages_shared(length: int) -> None:
             break
         expected.append(min(rows, left))
         left -= rows
-    value: Any = state.values["past"]
-    assert [int(np.asarray(block["length"])) for block in value["blocks"]] == expected
+    blocks = read(state.values["past"])["blocks"]
+    assert [int(block["length"]) for block in blocks] == expected
     assert addresses(state) == before[: len(expected)]
     state.run({"x": np.ones(1, np.float32)})
     assert addresses(state) == before[: len(expected)]
@@ -96,10 +112,10 @@ def test_a_paged_cache_cannot_become_longer() -> None:
 def test_rows_are_chosen_page_by_page() -> None:
     state = paged(4, 2)
     state.select([2, 0, 0, 2])
-    blocks: Any = state.values["past"]
-    for block, whole in zip(blocks["blocks"], cache(4, 2)["blocks"], strict=True):
+    blocks = read(state.values["past"])["blocks"]
+    for block, whole in zip(blocks, cache(4, 2)["blocks"], strict=True):
         for name in ("key", "value"):
-            assert np.array_equal(np.asarray(block[name]), whole[name][[2, 0, 0, 2]])
+            assert np.array_equal(block[name], whole[name][[2, 0, 0, 2]])
     for rows, text in (([4], "expected rows below 4"), ([], "at least one row")):
         with pytest.raises(refeed.ValueTypeError, match=text):
             state.select(rows)
@@ -173,7 +189,7 @@ def test_shared_parameters_are_those_of_the_model_that_reads(tmp_path: pathlib.P
 
 def test_a_sequence_comes_back(tmp_path: pathlib.Path) -> None:
     sequence = onnx.TypeProto()
-    sequence.sequence_type.elem_type.CopyFrom(helper.make_tensor_type_proto(FLOAT, ["n"]))
+    sequence.sequence_type.elem_type.CopyFrom(helper.make_tensor_type_proto(FLOAT, [None]))
     frames = [np.arange(count, dtype=np.float32) for count in (3, 0, 2)]
     initial: Any = {"past": frames}
     state = runtime.PersistentValueState(passing(sequence), initial)
