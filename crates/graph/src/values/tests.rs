@@ -1,6 +1,7 @@
 //! Messages become values and values messages, one test a rule.
 
 mod encoded;
+mod hostile;
 mod initializers;
 mod paged_cache;
 mod struct_types;

@@ -25,7 +25,7 @@ pub fn quantize_shared(
             format!("{}{:?}", tensor.dtype(), tensor.shape()),
         ));
     }
-    let local = numbers.encode(plan, &finite_elements(tensor)?);
+    let local = numbers.encode(plan, &finite_elements(tensor)?)?;
     let payload = bytes(&local.payload())?;
     let declared = Arc::clone(set.local_type()?);
     EncodedValue::shared(declared, set.logical(), payload, Arc::clone(set))
@@ -67,7 +67,7 @@ pub(super) fn decode(value: &EncodedValue, allocator: &Allocator) -> Result<Tens
         (Some(set), _) => {
             let plan = set.plan()?;
             let numbers = Numbers::of_set(set, plan)?;
-            numbers.decode(plan, &Local::of_payload(plan, payload)?)
+            numbers.decode(plan, &Local::of_payload(plan, payload)?)?
         }
         (None, Some(declared)) => decode_self_contained(declared, payload)?,
         (None, None) => Vec::new(),
@@ -87,7 +87,7 @@ fn decode_self_contained(declared: &StructType, payload: &[u8]) -> Result<Vec<f6
         ));
     }
     let (numbers, local) = Numbers::of_payload(&plan, payload)?;
-    Ok(numbers.decode(&plan, &local))
+    numbers.decode(&plan, &local)
 }
 
 fn bytes(payload: &[u8]) -> Result<Tensor, EncodedError> {

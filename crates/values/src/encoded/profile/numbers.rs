@@ -8,7 +8,7 @@ use super::{BlockRun, Plan};
 use crate::encoded::EncodedError;
 use crate::encoded::affine::number_at;
 use crate::encoded::parameters::{ParameterSet, Role};
-use crate::{DType, Tensor};
+use crate::{AllocError, DType, Tensor, TensorError};
 
 /// The parameters of a plan as numbers.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Numbers {
             ));
         }
         let blocks = plan.blocks() as usize;
-        let square = plan.matrix * plan.matrix;
+        let square = plan.matrix.saturating_mul(plan.matrix);
         let permuted = if plan.permuted { plan.count } else { 0 };
         Numbers {
             scales: numbers(set, Role::Scales, "scales", blocks, None)?,
@@ -59,7 +59,7 @@ impl Numbers {
         bytes.take(1)?;
         let count = if plan.permuted { plan.count } else { 0 };
         let permutation = bytes.positions("permutation", count, plan.count)?;
-        let square = plan.matrix * plan.matrix;
+        let square = plan.matrix.saturating_mul(plan.matrix);
         let (forward, inverse) = (bytes.doubles(square)?, bytes.doubles(square)?);
         let outliers = bytes.positions("outlier_indices", plan.outliers, plan.count)?;
         let mut local = Local {
@@ -150,15 +150,28 @@ impl Numbers {
     }
 
     /// The codes of numbers.
-    pub(in crate::encoded) fn encode(&self, plan: &Plan, values: &[f64]) -> Local {
-        let mut moved: Vec<f64> = match self.permutation.as_slice() {
-            [] => values.to_vec(),
-            order => order.iter().map(|&from| values[from]).collect(),
-        };
+    pub(in crate::encoded) fn encode(
+        &self,
+        plan: &Plan,
+        values: &[f64],
+    ) -> Result<Local, EncodedError> {
+        let mut moved = room(values.len())?;
+        match self.permutation.as_slice() {
+            [] => moved.extend_from_slice(values),
+            order => moved.extend(order.iter().map(|&from| values[from])),
+        }
         apply(&self.forward, plan.matrix, &mut moved);
+        if let Some(value) = moved.iter().find(|value| !value.is_finite()) {
+            let expected = "elements that the matrix keeps finite";
+            return Err(EncodedError::part("tensor", expected, value.to_string()));
+        }
+        let bytes = plan
+            .runs
+            .iter()
+            .map(|run| run.blocks as usize * run.code_bytes());
         let mut local = Local {
             outliers: self.outliers.iter().map(|&at| values[at]).collect(),
-            codes: Vec::new(),
+            codes: room(bytes.sum())?,
         };
         let mut rest = moved.as_slice();
         let mut index = 0;
@@ -184,12 +197,16 @@ impl Numbers {
                 index += 1;
             }
         }
-        local
+        Ok(local)
     }
 
     /// The numbers that codes stand for.
-    pub(in crate::encoded) fn decode(&self, plan: &Plan, local: &Local) -> Vec<f64> {
-        let mut moved = Vec::with_capacity(plan.count);
+    pub(in crate::encoded) fn decode(
+        &self,
+        plan: &Plan,
+        local: &Local,
+    ) -> Result<Vec<f64>, EncodedError> {
+        let mut moved = room(plan.count)?;
         for (index, (run, codes)) in blocks(plan, &local.codes).enumerate() {
             for at in 0..run.count {
                 let code = get(codes, at * run.bits as usize, run);
@@ -201,7 +218,8 @@ impl Numbers {
         let mut values = match self.permutation.as_slice() {
             [] => moved,
             order => {
-                let mut values = vec![0.0; moved.len()];
+                let mut values = room(moved.len())?;
+                values.resize(moved.len(), 0.0);
                 order
                     .iter()
                     .zip(moved)
@@ -212,7 +230,7 @@ impl Numbers {
         for (&at, &value) in self.outliers.iter().zip(&local.outliers) {
             values[at] = value;
         }
-        values
+        Ok(values)
     }
 }
 
@@ -419,26 +437,38 @@ fn positions(
     distinct(part, numbers, elements)
 }
 
+/// Positions below the number of elements, none twice. Memory is that of the positions: a type may claim any number of
+/// elements.
 fn distinct(
     part: &'static str,
     numbers: impl Iterator<Item = i64>,
     elements: usize,
 ) -> Result<Vec<usize>, EncodedError> {
-    let mut seen = Vec::new();
     let mut out = Vec::new();
     for number in numbers {
         let Some(at) = usize::try_from(number).ok().filter(|&at| at < elements) else {
             let expected = format!("positions below {elements}");
             return Err(EncodedError::part(part, expected, number.to_string()));
         };
-        if seen.is_empty() {
-            seen.resize(elements, false);
-        }
-        if std::mem::replace(&mut seen[at], true) {
-            let got = format!("{at} for the second time");
-            return Err(EncodedError::part(part, "each position once", got));
-        }
         out.push(at);
     }
-    Ok(out)
+    let mut sorted = out.clone();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(out),
+        Some(pair) => {
+            let got = format!("{} for the second time", pair[0]);
+            Err(EncodedError::part(part, "each position once", got))
+        }
+    }
+}
+
+/// An empty list with room for `count` elements.
+fn room<T>(count: usize) -> Result<Vec<T>, EncodedError> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|_| {
+        let requested = count.saturating_mul(size_of::<T>());
+        TensorError::from(AllocError::Exhausted { requested })
+    })?;
+    Ok(list)
 }

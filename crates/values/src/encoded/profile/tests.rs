@@ -416,3 +416,48 @@ fn a_plan_is_bounded() {
     assert!(plan.clone().with_outliers(5).is_err());
     assert!(plan.with_matrix(3).is_err());
 }
+
+#[test]
+fn a_type_that_claims_more_elements_than_memory_holds_is_refused_without_them() {
+    // One block of 2^50 elements of one bit, and one outlier.
+    let count = 1usize << 50;
+    let plan = Plan::affine(DType::Uint2, count, count).unwrap();
+    let plan = plan.with_outliers(1).unwrap();
+    let storage = Arc::new(plan.storage_type().unwrap());
+    let tensors = |outlier: i64| {
+        [
+            (Role::Scales, Tensor::from_slice(&[1], &[1f64]).unwrap()),
+            (
+                Role::Outliers,
+                Tensor::from_slice(&[1], &[outlier]).unwrap(),
+            ),
+        ]
+    };
+    let logical = (DType::Float, &[count][..]);
+    let set = ParameterSet::new("set", storage.clone(), logical, tensors(5)).unwrap();
+    assert_eq!(set.plan().unwrap().count(), count);
+    let past = ParameterSet::new("set", storage.clone(), logical, tensors(count as i64));
+    assert!(
+        past.unwrap_err()
+            .to_string()
+            .starts_with("outliers: expected positions below")
+    );
+    // A value of it has no room for the codes that the type asks for.
+    let payload = Tensor::from_slice(&[9], &[0u8; 9]).unwrap();
+    let local = set.local_type().unwrap().clone();
+    let value = EncodedValue::shared(local, logical, payload, Arc::new(set));
+    assert!(value.unwrap_err().to_string().contains("whole records"));
+}
+
+#[test]
+fn a_matrix_that_overflows_is_refused() {
+    let case = Case {
+        matrix: Some((1, vec![f64::MAX], vec![1.0])),
+        ..Case::plain(DType::Int8, 2, 2)
+    };
+    let tensor = Tensor::from_slice(&[2], &[0.5, 3.0]).unwrap();
+    let text = quantize_shared(&tensor, &case.set().unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("the matrix keeps finite, got inf"), "{text}");
+}
