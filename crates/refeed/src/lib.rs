@@ -91,6 +91,8 @@ pub use refeed_proto as proto;
 /// Element types, tensors, views, append blocks.
 pub use refeed_values as values;
 
+/// Messages to values and back, and what values of a model refer to.
+pub use refeed_graph::values as convert;
 pub use refeed_graph::{
     BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
 };
