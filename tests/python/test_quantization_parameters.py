@@ -238,3 +238,76 @@ def test_a_structured_encoding_of_another_kind_is_refused_with_a_reason():
     value.logical_type.CopyFrom(helper.make_tensor_type_proto(FLOAT, [3]))
     with pytest.raises(ValueError, match="a storage type without a name cannot be decoded"):
         runtime.dequantize_tensor(value)
+
+
+def retaining(nested=False):
+    """A model that keeps a FLOAT[4], inside a struct when `nested`, with the set `set`."""
+    kept = helper.make_tensor_type_proto(FLOAT, [4])
+    if nested:
+        inner = kept
+        kept = onnx.TypeProto()
+        kept.struct_type.structure.field.add(name="part").type.CopyFrom(inner)
+    x = helper.make_tensor_value_info("x", FLOAT, [1])
+    y = helper.make_tensor_value_info("y", FLOAT, [1])
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["past"], ["present"]), helper.make_node("Neg", ["x"], ["y"])],
+        "g",
+        [helper.make_value_info("past", kept), x],
+        [helper.make_value_info("present", kept), y],
+    )
+    graph.persistent_bindings.add(input_name="past", output_name="present")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    storage = runtime.make_affine_quantization_type(INT4, 4)
+    logical = helper.make_tensor_type_proto(FLOAT, [4])
+    runtime.add_quantization_parameters(model, "set", storage, logical, scales=np.array([0.25]))
+    return model
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("as_message", [False, True])
+def test_states_look_references_up_in_their_model_and_values_outlive_it(nested, as_message):
+    model = retaining(nested)
+    shared = runtime.quantize_tensor_shared(np.float32([1, 2, 0, -1]) / 4, model, "set")
+    value = shared.encoded if as_message else shared
+    x = {"x": np.zeros(1, np.float32)}
+    state = refeed.PersistentValueState(model, {"past": {"part": value} if nested else value})
+    del model, value
+    out = state.run(x)["present"]
+    held = state.values["past"]
+    state.reset({"past": out})
+    again = state.run(x)["present"]
+    state.close()
+    del state
+    for got in (out, held, again):
+        got = got["part"] if nested else got
+        assert isinstance(got, runtime.SharedQuantizedValue)
+        assert got.parameter_ref == "set"
+        assert got.raw_data == shared.raw_data
+        np.testing.assert_array_equal(runtime.dequantize_tensor(got).numpy(), [0.25, 0.5, 0, -0.25])
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_state_refuses_references_that_its_model_does_not_have(nested):
+    model = retaining(nested)
+    message = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set").encoded
+    message.parameter_ref = "sett"
+    wrap = (lambda value: {"part": value}) if nested else (lambda value: value)
+    place = "past.part" if nested else "past"
+    with pytest.raises(ValueError, match=f"`{place}`.*parameter_ref.*got `sett`"):
+        refeed.PersistentValueState(model, {"past": wrap(message)})
+    good = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set")
+    state = refeed.PersistentValueState(model, {"past": wrap(good)})
+    with pytest.raises(ValueError, match="parameter_ref"):
+        state.reset({"past": wrap(message)})
+    kept = state.values["past"]
+    assert (kept["part"] if nested else kept).raw_data == good.raw_data
+
+
+def test_a_value_of_another_shape_does_not_fit_the_declaration():
+    model = retaining()
+    storage = runtime.make_affine_quantization_type(INT4, 5)
+    logical = helper.make_tensor_type_proto(FLOAT, [5])
+    runtime.add_quantization_parameters(model, "five", storage, logical, scales=np.array([0.25]))
+    five = runtime.quantize_tensor_shared(np.zeros(5, np.float32), model, "five")
+    with pytest.raises(ValueError, match="shape mismatch"):
+        refeed.PersistentValueState(model, {"past": five})

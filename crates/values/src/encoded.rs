@@ -17,7 +17,7 @@ pub use affine::{
 };
 pub use parameters::{ParameterSet, Role};
 pub use profile::{BlockRun, PROFILE, Plan};
-pub use shared::{materialize, quantize_self_contained, quantize_shared};
+pub use shared::{materialize, quantize_shared};
 pub use struct_type::{Component, Field, FieldContent, StorageType, StructKind, StructType};
 
 use crate::layout::Dims;

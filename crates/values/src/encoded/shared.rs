@@ -31,18 +31,7 @@ pub fn quantize_shared(
     EncodedValue::shared(declared, set.logical(), payload, Arc::clone(set))
 }
 
-/// Encodes a tensor with the parameters of a set into a value that carries them itself.
-///
-/// # Errors
-/// As [`quantize_shared`].
-pub fn quantize_self_contained(
-    tensor: &Tensor,
-    set: &Arc<ParameterSet>,
-) -> Result<EncodedValue, EncodedError> {
-    materialize(&quantize_shared(tensor, set)?)
-}
-
-/// A value that carries its parameters itself and refers to no set. A value that does so already is given back.
+/// A value that carries its parameters itself and refers to no set and no catalogue. A value without a set is given back.
 ///
 /// # Errors
 /// [`EncodedError::Unsupported`] when the set is not of the affine profile.
@@ -54,7 +43,11 @@ pub fn materialize(value: &EncodedValue) -> Result<EncodedValue, EncodedError> {
     let numbers = Numbers::of_set(set, plan)?;
     let local = Local::of_payload(plan, value.payload().as_bytes().unwrap_or_default())?;
     let payload = bytes(&numbers.payload(plan, &local))?;
-    EncodedValue::records(Arc::clone(set.storage_type()), Some(set.logical()), payload)
+    let declared = match set.storage_type() {
+        declared if declared.is_catalogued() => Arc::new(plan.storage_type()?),
+        declared => Arc::clone(declared),
+    };
+    EncodedValue::records(declared, Some(set.logical()), payload)
 }
 
 /// Decodes a value of the affine profile.

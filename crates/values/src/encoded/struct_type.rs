@@ -40,6 +40,13 @@ impl StorageType {
         }
     }
 
+    fn is_catalogued(&self) -> bool {
+        match self {
+            StorageType::Struct(declared) => declared.catalogued,
+            StorageType::Tensor { .. } => false,
+        }
+    }
+
     fn height(&self) -> usize {
         match self {
             StorageType::Struct(declared) => declared.height,
@@ -105,6 +112,8 @@ pub struct StructType {
     type_id: Option<u64>,
     bits: u64,
     height: usize,
+    /// Whether it or a part of it stands in a catalogue.
+    catalogued: bool,
     declaration: Option<Declaration>,
 }
 
@@ -125,6 +134,14 @@ impl StructType {
     /// # Errors
     /// When the size does not fit in 64 bits, a component has no or more than 64 bits, or parts nest deeper than 64.
     pub fn new(kind: StructKind) -> Result<StructType, EncodedError> {
+        let catalogued = match &kind {
+            StructKind::Array { element, .. } => element.is_catalogued(),
+            StructKind::BitPacking { .. } => false,
+            StructKind::Structure(fields) => fields.iter().any(|field| match &field.content {
+                FieldContent::Type(ty) => ty.is_catalogued(),
+                FieldContent::Constant(_) => false,
+            }),
+        };
         let (bits, height) = match &kind {
             StructKind::Array { element, dimension } => {
                 let bits = element.bits()?.checked_mul(*dimension);
@@ -168,6 +185,7 @@ impl StructType {
             type_id: None,
             bits,
             height,
+            catalogued,
             declaration: None,
         })
     }
@@ -183,6 +201,7 @@ impl StructType {
     #[must_use]
     pub fn identified(mut self, type_id: u64) -> StructType {
         self.type_id = Some(type_id);
+        self.catalogued = true;
         self
     }
 
@@ -206,6 +225,11 @@ impl StructType {
     /// Its identity in a catalogue, when it stands in one.
     pub fn type_id(&self) -> Option<u64> {
         self.type_id
+    }
+
+    /// Whether it, or a part of it, stands in a catalogue, so that it is written as a reference.
+    pub fn is_catalogued(&self) -> bool {
+        self.catalogued
     }
 
     /// What it was read from, when it was.

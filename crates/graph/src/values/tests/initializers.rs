@@ -256,3 +256,31 @@ fn values_of_a_set_are_one_local_record_of_it() {
 fn storage_of_three() -> StructTypeProto {
     storage(3)
 }
+
+#[test]
+fn a_materialised_value_refers_to_no_catalogue() {
+    use refeed_values::encoded::{Plan, materialize, quantize_shared};
+    use refeed_values::{Allocator, Tensor};
+    let plan = Plan::affine(DType::Uint4, 3, 2).unwrap();
+    let mut proto = shared();
+    proto.struct_types = vec![StructTypeProto {
+        type_id: Some(9),
+        ..struct_type_to_proto(&plan.storage_type().unwrap()).unwrap()
+    }];
+    let reference = of_kind(Kind::TypeRef(9));
+    let scales = [(Role::Scales, floats("", &[2], &[0.25, 1.0]))];
+    let logical = tensor_type(FLOAT, "3");
+    let added = add_quantization_parameters(&proto, "new", &reference, &logical, &scales).unwrap();
+    let graph = proto.graph.as_mut().unwrap();
+    graph.initializer.extend(added.initializers);
+    graph.quantization_annotation.push(added.annotation);
+    let catalogues = load(proto).catalogues().unwrap().clone();
+    let set = catalogues.parameters().at("new").unwrap();
+    assert!(set.storage_type().is_catalogued());
+    let tensor = Tensor::from_slice(&[3], &[0.5f32, 0.75, 4.0]).unwrap();
+    let whole = materialize(&quantize_shared(&tensor, set).unwrap()).unwrap();
+    let message = encoded_to_proto(&whole).unwrap();
+    let alone = encoded_from_proto(&message, &Catalogues::default()).unwrap();
+    let dense = alone.decode(&Allocator::default()).unwrap();
+    assert_eq!(dense.view::<f32>().unwrap().to_vec(), [0.5, 0.75, 4.0]);
+}
