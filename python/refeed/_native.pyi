@@ -76,6 +76,10 @@ class _DlpackProducer(Protocol):
 
 _ModelLike: TypeAlias = Model | _OnnxModel | bytes | bytearray | memoryview | str | os.PathLike[str]
 _TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | _DlpackProducer | Buffer
+# A struct is a dict, a sequence a list, of such values. Results are values of the kinds that the model declares.
+_Value: TypeAlias = (
+    _TensorLike | SharedQuantizedValue | EncodedValueProto | PagedCacheProto | dict[str, Any] | list[Any]
+)
 _Publish: TypeAlias = Literal["always", "once", "if_present"]
 _Uses: TypeAlias = Literal["one", "any"]
 _AppendReuse: TypeAlias = Literal["always", "exclusive"]
@@ -219,7 +223,7 @@ class Model:
         The same message, unchanged, gives the same model for as long as somebody keeps it. Fields that the schema does
         not know are left out.
         """
-    def run(self, feeds: Mapping[str, _TensorLike]) -> dict[str, Tensor]:
+    def run(self, feeds: Mapping[str, _Value]) -> dict[str, Any]:
         """Run the graph once without any state; a session is made at the first call.
 
         Raises
@@ -695,7 +699,7 @@ class RuntimeSession:
         memory_limit: int | None = None,
         check_shapes: bool | None = None,
     ) -> Self: ...
-    def run(self, feeds: Mapping[str, _TensorLike], context: RuntimeContext | None = None) -> dict[str, Tensor]:
+    def run(self, feeds: Mapping[str, _Value], context: RuntimeContext | None = None) -> dict[str, Any]:
         """Run the graph once. Every input that no initializer gives must be fed, bound ones too.
 
         Raises
@@ -705,7 +709,7 @@ class RuntimeSession:
         KernelError
             When a node fails.
         """
-    def new_state(self, initial: Mapping[str, _TensorLike]) -> PersistentValueState:
+    def new_state(self, initial: Mapping[str, _Value]) -> PersistentValueState:
         """Make a state that shares plan and weights with this session, which costs a few microseconds.
 
         Parameters
@@ -758,7 +762,7 @@ class PersistentValueState:
     def __new__(
         cls,
         model: _ModelLike,
-        initial: Mapping[str, _TensorLike],
+        initial: Mapping[str, _Value],
         options: RuntimeSessionOptions | None = None,
         *,
         persistent_tensor_initial_capacity: int | None = None,
@@ -772,9 +776,9 @@ class PersistentValueState:
     def run(
         self,
         context: RuntimeContext | None,
-        feeds: Mapping[str, _TensorLike],
+        feeds: Mapping[str, _Value],
         completion: TaskCompletion | None = None,
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, Any]:
         """Run one step: retained values and `feeds` in, all graph outputs out. Bound outputs are retained.
 
         The context may be left out: ``run(feeds)``. A call that fails leaves the state as it was.
@@ -783,8 +787,18 @@ class PersistentValueState:
         ----------
         context : RuntimeContext, optional
             What the calls of a request share.
-        feeds : mapping of str to tensor-like
-            Every input that is neither retained nor given by an initializer.
+        feeds : mapping of str to value
+            Every input that is neither retained nor given by an initializer: arrays and tensors, ``dict`` for a struct,
+            ``list`` for a sequence, ``EncodedValueProto``, ``SharedQuantizedValue``, ``PagedCacheProto``.
+
+        Returns
+        -------
+        dict of str to value
+            ``Tensor``, ``dict``, ``list``, ``EncodedValueProto`` (``SharedQuantizedValue`` where it refers to shared
+            parameters), or ``PagedCacheProto`` for a struct that is built as a cache is.
+
+        Other parameters
+        ----------------
         completion : TaskCompletion, optional
             Pending; any thread may cancel it until the call publishes. The publication succeeds it, a failure leaves
             it pending.
@@ -806,17 +820,17 @@ class PersistentValueState:
         """
     @overload
     def run(
-        self, context: Mapping[str, _TensorLike], feeds: None = None, completion: TaskCompletion | None = None
-    ) -> dict[str, Tensor]: ...
+        self, context: Mapping[str, _Value], feeds: None = None, completion: TaskCompletion | None = None
+    ) -> dict[str, Any]: ...
     @overload
     def run(
         self,
         context: None = None,
         *,
-        feeds: Mapping[str, _TensorLike],
+        feeds: Mapping[str, _Value],
         completion: TaskCompletion | None = None,
-    ) -> dict[str, Tensor]: ...
-    def reset(self, initial: Mapping[str, _TensorLike]) -> None:
+    ) -> dict[str, Any]: ...
+    def reset(self, initial: Mapping[str, _Value]) -> None:
         """Replace every retained value, without a copy.
 
         Raises
@@ -827,7 +841,7 @@ class PersistentValueState:
     def close(self) -> None:
         """Release the retained values. Closing again does nothing; any other use is an error from now on."""
     @property
-    def values(self) -> dict[str, Tensor]:
+    def values(self) -> dict[str, Any]:
         """The retained values by input name: shared views, not copies."""
     def fork(self) -> PersistentValueState:
         """Make a second state with the same values, which goes its own way from here.
@@ -934,7 +948,7 @@ class Checkpoint:
     """The retained values of a state at one moment: handles, not copies. It keeps their memory alive."""
 
     @property
-    def values(self) -> dict[str, Tensor]:
+    def values(self) -> dict[str, Any]:
         """The values by input name: shared views."""
     @property
     def model(self) -> Model:

@@ -39,4 +39,10 @@ impl Table {
     pub(crate) fn clear(&mut self) {
         self.values.fill(None);
     }
+
+    /// How many nodes of sequences something is known of.
+    #[cfg(test)]
+    pub(crate) fn known_nodes(&self) -> usize {
+        self.memos.values().map(SequenceMemo::len).sum()
+    }
 }

@@ -100,7 +100,7 @@ impl Checker {
     }
 
     fn known_nodes(&self) -> usize {
-        self.table.memos.values().map(SequenceMemo::len).sum()
+        self.table.known_nodes()
     }
 }
 

@@ -6,24 +6,12 @@ use super::width::one_int;
 use crate::kernel::{Build, Invocation, Kernel, KernelEntry, Kinds, OpError};
 use refeed_graph::ops::layout::axis_of;
 use refeed_graph::schema::normalize_axis;
-use refeed_values::{DType, Provenance, RuntimeSequence, RuntimeValue, StructValue, Tensor};
+use refeed_values::{DType, RuntimeSequence, RuntimeValue, Tensor};
 
 /// Most parts that one tensor is cut into: a tensor without elements may have any extent.
 const MOST_PARTS: usize = 1 << 24;
 
-/// Whether a caller owns memory in it, and may write to that later.
-fn is_lent(value: &RuntimeValue) -> bool {
-    match value {
-        RuntimeValue::Tensor(tensor) => tensor.provenance() == Provenance::Foreign,
-        RuntimeValue::Struct(fields) => fields.iter().any(|(_, field)| is_lent(field)),
-        RuntimeValue::Sequence(elements) => elements.iter().any(is_lent),
-        _ => false,
-    }
-}
-
 /// The value with nothing in it that a caller may write to later: such tensors are copied, all others shared.
-///
-/// Values are nested at most [`refeed_values::MAX_DEPTH`] deep.
 ///
 /// # Errors
 /// When memory cannot be had.
@@ -31,31 +19,12 @@ pub(crate) fn own(
     value: &RuntimeValue,
     call: &mut Invocation<'_>,
 ) -> Result<RuntimeValue, OpError> {
-    if !is_lent(value) {
-        return Ok(value.clone());
-    }
-    Ok(match value {
-        RuntimeValue::Tensor(tensor) => {
-            let mut out = call.allocate(tensor.dtype(), tensor.shape())?;
-            tensor.copy_into(&mut out)?;
-            out.freeze().into()
-        }
-        RuntimeValue::Struct(fields) => {
-            let mut owned = Vec::with_capacity(fields.len());
-            for (name, field) in fields.iter() {
-                owned.push((name.clone(), own(field, call)?));
-            }
-            StructValue::new(owned)?.into()
-        }
-        RuntimeValue::Sequence(elements) => {
-            let mut owned = RuntimeSequence::default();
-            for element in elements.iter() {
-                owned.push(own(element, call)?)?;
-            }
-            owned.into()
-        }
-        other => other.clone(),
-    })
+    let owned = value.replace_foreign(&mut |tensor| {
+        let mut out = call.pool.tensor(tensor.dtype(), tensor.shape())?;
+        tensor.copy_into(&mut out)?;
+        Ok(out.freeze())
+    });
+    Ok(owned?)
 }
 
 /// An input that is a sequence.

@@ -132,3 +132,6 @@ impl Inner {
         self.appends.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests;
