@@ -314,6 +314,17 @@ def test_values_outlive_their_state() -> None:
         assert value["c"] == s.affine([1, 2, 3], [3])
 
 
+def test_a_closed_state_reads_no_values() -> None:
+    state = s.state(s.keep(s.struct(a=s.tensor([2]))), {"past": {"a": floats(2)}})
+    state.close()
+    with pytest.raises(refeed.StateClosedError):
+        state.run({**TICK, "past": object()})
+    with pytest.raises(refeed.StateClosedError):
+        state.reset({"past": {"a": object()}})
+    with pytest.raises(refeed.StateClosedError):
+        _ = state.values
+
+
 # ------------------------------------------------------------------------------------ values in Python
 
 

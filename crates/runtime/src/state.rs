@@ -301,6 +301,14 @@ impl PersistentValueState {
         Ok(fork::named(&self.core.model, &inner.retained))
     }
 
+    /// Fails when a run or reset could not begin, so that callers need not prepare values for nothing.
+    ///
+    /// # Errors
+    /// When the state is busy or closed.
+    pub fn check_open(&self) -> Result<(), StateError> {
+        self.take().map(drop)
+    }
+
     /// How many warnings [`PersistentValueState::explain`] has to tell; never waits, and never finds the state busy.
     pub fn warning_count(&self) -> usize {
         self.warnings.load(Ordering::Relaxed)

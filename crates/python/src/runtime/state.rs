@@ -140,6 +140,7 @@ impl PyPersistentValueState {
             (None, Some(feeds)) => (&self.context, feeds),
             (None, None) => return Err(PyTypeError::new_err("run() missing feeds")),
         };
+        run::attached(py, || self.inner.check_open())?;
         let mut read = Feeds::new();
         self.names.read(feeds, &mut read)?;
         if self.inner.warning_count() > 0 && !self.told.load(Ordering::Relaxed) {
@@ -159,6 +160,7 @@ impl PyPersistentValueState {
 
     fn reset(&self, initial: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = initial.py();
+        run::attached(py, || self.inner.check_open())?;
         let initial = feeds::values(initial, "initial value", self.inner.model())?;
         run::detached(py, || {
             self.inner.reset(

@@ -55,15 +55,17 @@ fn a_step_of_a_long_sequence_looks_at_new_nodes_only() {
     let past = [("past", RuntimeValue::from(past))];
     let state = PersistentValueState::new(frames(), past, options).unwrap();
     let known = || {
-        let guard = state.inner.lock().unwrap();
-        let workspace = &guard.as_ref().unwrap().workspace;
+        let inner = state.take().unwrap();
+        let workspace = &inner.workspace;
         workspace.table.known_nodes() + workspace.retained.known_nodes()
     };
     let context = RuntimeContext::default();
     state.run(&context, [("frame", frame(-1.0))]).unwrap();
     for step in 0..30 {
         let before = known();
-        let outputs = state.run(&context, [("frame", frame(step as f32))]).unwrap();
+        let outputs = state
+            .run(&context, [("frame", frame(step as f32))])
+            .unwrap();
         let present = outputs.get("present").unwrap().elements().unwrap();
         assert_eq!(present.len(), 10_002 + step);
         // As input, as output and as the next input: one path each, with the turns of the balance.
