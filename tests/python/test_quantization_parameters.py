@@ -1,5 +1,8 @@
 """Shared quantisation parameters and encoded values, against float64 NumPy."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import refeed
@@ -11,14 +14,16 @@ HALF = np.array([0.5])
 PREFIX = "onnx_light.quantization.parameters:"
 
 
-def empty_model():
+def empty_model() -> Any:
     x = helper.make_tensor_value_info("x", FLOAT, [1])
     y = helper.make_tensor_value_info("y", FLOAT, [1])
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
 
-def with_set(data_type=INT4, shape=(4,), block=4, elem=FLOAT, **roles):
+def with_set(
+    data_type: int = INT4, shape: tuple[int, ...] = (4,), block: int = 4, elem: int = FLOAT, **roles: Any
+) -> tuple[Any, Any]:
     model = empty_model()
     count = int(np.prod(shape))
     storage = runtime.make_affine_quantization_type(
@@ -34,7 +39,7 @@ def with_set(data_type=INT4, shape=(4,), block=4, elem=FLOAT, **roles):
     return model, compact
 
 
-def affine(data_type, codes, dims, scale, **more):
+def affine(data_type: int, codes: bytes, dims: list[int], scale: Any, **more: Any) -> Any:
     value = onnx.EncodedValueProto()
     value.affine.storage_type = data_type
     value.affine.scale.CopyFrom(numpy_helper.from_array(np.asarray(scale)))
@@ -48,7 +53,7 @@ def affine(data_type, codes, dims, scale, **more):
     return value
 
 
-def test_the_initializers_and_the_annotation_have_their_names():
+def test_the_initializers_and_the_annotation_have_their_names() -> None:
     model, compact = with_set(scales=np.array([0.5]), zero_points=np.array([0.0]))
     names = [tensor.name for tensor in model.graph.initializer]
     roles = ["storage_type", "logical_type", "scales", "zero_points"]
@@ -60,7 +65,7 @@ def test_the_initializers_and_the_annotation_have_their_names():
     assert runtime.make_shared_quantization_type(refeed.load(model), "set") == compact
 
 
-def test_four_int4_codes_take_three_bytes():
+def test_four_int4_codes_take_three_bytes() -> None:
     model, compact = with_set(scales=np.array([0.25]))
     shared = runtime.quantize_tensor_shared(np.array([-0.3, 0.4, 5.0, -9.0], np.float32), model, "set")
     assert shared.raw_data == b"\x00\x2f\x87"
@@ -69,12 +74,12 @@ def test_four_int4_codes_take_three_bytes():
     assert shared.encoded.struct_type == compact
     assert "set" in repr(shared)
     decoded = runtime.dequantize_tensor(shared)
-    np.testing.assert_array_equal(decoded.numpy(), np.float32([-0.25, 0.5, 1.75, -2.0]))
+    np.testing.assert_array_equal(decoded.numpy(), np.array([-0.25, 0.5, 1.75, -2.0], np.float32))
 
 
 @pytest.mark.parametrize("elem", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize(("data_type", "low", "high"), [(INT8, -128, 127), (UINT4, 0, 15), (INT2, -2, 1)])
-def test_every_part_of_the_profile_agrees_with_numpy(elem, data_type, low, high):
+def test_every_part_of_the_profile_agrees_with_numpy(elem: Any, data_type: int, low: int, high: int) -> None:
     rng = np.random.default_rng(7)
     shape, block = (3, 4), 5
     values = rng.normal(size=shape).astype(elem)
@@ -125,10 +130,11 @@ def test_every_part_of_the_profile_agrees_with_numpy(elem, data_type, low, high)
         np.testing.assert_allclose(got.numpy().ravel(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_a_message_needs_the_model_that_it_refers_to():
+def test_a_message_needs_the_model_that_it_refers_to() -> None:
     model, _ = with_set(scales=np.array([0.25]))
     message = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set").encoded
-    for call in (runtime.dequantize_tensor, runtime.materialize_quantized_value):
+    calls: list[Callable[..., Any]] = [runtime.dequantize_tensor, runtime.materialize_quantized_value]
+    for call in calls:
         with pytest.raises(ValueError, match=r"parameter_ref.*got `set`"):
             call(message)
         with pytest.raises(ValueError, match="parameter_ref"):
@@ -137,26 +143,26 @@ def test_a_message_needs_the_model_that_it_refers_to():
             call(np.zeros(3))
 
 
-def test_values_keep_their_parameters_when_the_model_is_gone():
+def test_values_keep_their_parameters_when_the_model_is_gone() -> None:
     model, _ = with_set(scales=np.array([0.25]))
-    shared = runtime.quantize_tensor_shared(np.float32([1, 2, 0, -1]) / 4, model, "set")
+    shared = runtime.quantize_tensor_shared(np.array([1, 2, 0, -1], np.float32) / 4, model, "set")
     model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.array([9.0]), "other"))
     del model
     np.testing.assert_array_equal(runtime.dequantize_tensor(shared).numpy(), [0.25, 0.5, 0, -0.25])
 
 
-def test_what_cannot_be_added_leaves_the_model_as_it_was():
+def test_what_cannot_be_added_leaves_the_model_as_it_was() -> None:
     model, _ = with_set(scales=np.array([0.25]))
     before = model.SerializeToString()
     storage = runtime.make_affine_quantization_type(INT4, 4, 4)
     logical = helper.make_tensor_type_proto(FLOAT, [4])
 
-    def add(name="new", storage=storage, logical=logical, scales=HALF, **more):
+    def add(name: Any = "new", storage: Any = storage, logical: Any = logical, scales: Any = HALF, **more: Any) -> Any:
         return runtime.add_quantization_parameters(model, name, storage, logical, scales=scales, **more)
 
     taken = numpy_helper.from_array(np.zeros(1), f"{PREFIX}taken/scales")
     model.graph.initializer.append(taken)
-    for match, call in {
+    refused: dict[str, Callable[[], Any]] = {
         "empty": lambda: add(name=""),
         "expected a str": lambda: add(name=3),
         "set/storage_type|second time": lambda: add(name="set"),
@@ -170,14 +176,15 @@ def test_what_cannot_be_added_leaves_the_model_as_it_was():
         "expected a number": lambda: add(logical=helper.make_tensor_type_proto(FLOAT, ["n"])),
         "codebooks": lambda: add(codebooks=np.zeros(1)),
         "an array, a structure or a bit packing": lambda: add(storage=onnx.StructTypeProto()),
-    }.items():
+    }
+    for match, call in refused.items():
         with pytest.raises(ValueError, match=match):
             call()
     model.graph.initializer.pop()
     assert model.SerializeToString() == before
     with pytest.raises(ValueError, match="got `none`"):
         runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "none")
-    for tensor in (np.zeros(5, np.float32), np.zeros(4), np.float32([0, np.nan, 0, 0])):
+    for tensor in (np.zeros(5, np.float32), np.zeros(4), np.array([0, np.nan, 0, 0], np.float32)):
         with pytest.raises(ValueError, match="tensor: expected"):
             runtime.quantize_tensor_shared(tensor, model, "set")
     with pytest.raises(ValueError, match="codes"):
@@ -186,9 +193,9 @@ def test_what_cannot_be_added_leaves_the_model_as_it_was():
         runtime.make_affine_quantization_type(99, 4)
 
 
-def test_a_tensor_message_is_quantised_as_its_array():
+def test_a_tensor_message_is_quantised_as_its_array() -> None:
     model, _ = with_set(scales=numpy_helper.from_array(np.array([0.25])))
-    array = np.float32([0.5, -0.5, 1, 0])
+    array = np.array([0.5, -0.5, 1, 0], np.float32)
     by_array = runtime.quantize_tensor_shared(array, model, "set")
     by_message = runtime.quantize_tensor_shared(numpy_helper.from_array(array), model, "set")
     by_tensor = runtime.quantize_tensor_shared(runtime.Tensor(array), model, "set")
@@ -196,7 +203,7 @@ def test_a_tensor_message_is_quantised_as_its_array():
 
 
 @pytest.mark.parametrize("scale_type", [np.float16, np.float32, np.float64])
-def test_affine_layouts_decode_as_float64_numpy_does(scale_type):
+def test_affine_layouts_decode_as_float64_numpy_does(scale_type: Any) -> None:
     rng = np.random.default_rng(3)
     codes = rng.integers(-128, 128, (2, 3, 5)).astype(np.int8)
     for axis, block, shape in [(None, None, ()), (1, None, (3,)), (-1, 2, (2, 3, 3)), (0, 1, (2, 3, 5))]:
@@ -214,7 +221,7 @@ def test_affine_layouts_decode_as_float64_numpy_does(scale_type):
             **more,
         )
 
-        def spread(parameter, axis=axis, block=block):
+        def spread(parameter: Any, axis: int | None = axis, block: int | None = block) -> Any:
             if axis is None:
                 return parameter
             if block is None:
@@ -228,7 +235,7 @@ def test_affine_layouts_decode_as_float64_numpy_does(scale_type):
     assert runtime.materialize_quantized_value(value) == value
 
 
-def test_a_structured_encoding_of_another_kind_is_refused_with_a_reason():
+def test_a_structured_encoding_of_another_kind_is_refused_with_a_reason() -> None:
     value = onnx.EncodedValueProto()
     value.struct_type.array.dimension = 3
     value.struct_type.array.element_type.CopyFrom(helper.make_tensor_type_proto(2, [1]))
@@ -240,7 +247,7 @@ def test_a_structured_encoding_of_another_kind_is_refused_with_a_reason():
         runtime.dequantize_tensor(value)
 
 
-def retaining(nested=False):
+def retaining(nested: bool = False) -> Any:
     """A model that keeps a FLOAT[4], inside a struct when `nested`, with the set `set`."""
     kept = helper.make_tensor_type_proto(FLOAT, [4])
     if nested:
@@ -265,21 +272,22 @@ def retaining(nested=False):
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("as_message", [False, True])
-def test_states_look_references_up_in_their_model_and_values_outlive_it(nested, as_message):
+def test_states_look_references_up_in_their_model_and_values_outlive_it(nested: bool, as_message: bool) -> None:
     model = retaining(nested)
-    shared = runtime.quantize_tensor_shared(np.float32([1, 2, 0, -1]) / 4, model, "set")
-    value = shared.encoded if as_message else shared
+    shared = runtime.quantize_tensor_shared(np.array([1, 2, 0, -1], np.float32) / 4, model, "set")
+    value: Any = shared.encoded if as_message else shared
     x = {"x": np.zeros(1, np.float32)}
-    state = refeed.PersistentValueState(model, {"past": {"part": value} if nested else value})
-    del model, value
-    out = state.run(x)["present"]
-    held = state.values["past"]
+    initial: dict[str, Any] = {"past": {"part": value} if nested else value}
+    state = refeed.PersistentValueState(model, initial)
+    del model, value, initial
+    out: Any = state.run(x)["present"]
+    held: Any = state.values["past"]
     state.reset({"past": out})
-    again = state.run(x)["present"]
+    again: Any = state.run(x)["present"]
     state.close()
     del state
-    for got in (out, held, again):
-        got = got["part"] if nested else got
+    for whole in (out, held, again):
+        got: Any = whole["part"] if nested else whole
         assert isinstance(got, runtime.SharedQuantizedValue)
         assert got.parameter_ref == "set"
         assert got.raw_data == shared.raw_data
@@ -287,11 +295,11 @@ def test_states_look_references_up_in_their_model_and_values_outlive_it(nested, 
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_state_refuses_references_that_its_model_does_not_have(nested):
+def test_a_state_refuses_references_that_its_model_does_not_have(nested: bool) -> None:
     model = retaining(nested)
     message = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set").encoded
     message.parameter_ref = "sett"
-    wrap = (lambda value: {"part": value}) if nested else (lambda value: value)
+    wrap: Callable[[Any], Any] = (lambda value: {"part": value}) if nested else (lambda value: value)
     place = "past.part" if nested else "past"
     with pytest.raises(ValueError, match=f"`{place}`.*parameter_ref.*got `sett`"):
         refeed.PersistentValueState(model, {"past": wrap(message)})
@@ -299,15 +307,15 @@ def test_a_state_refuses_references_that_its_model_does_not_have(nested):
     state = refeed.PersistentValueState(model, {"past": wrap(good)})
     with pytest.raises(ValueError, match="parameter_ref"):
         state.reset({"past": wrap(message)})
-    kept = state.values["past"]
+    kept: Any = state.values["past"]
     assert (kept["part"] if nested else kept).raw_data == good.raw_data
 
 
-def test_a_value_of_another_shape_does_not_fit_the_declaration():
+def test_a_value_of_another_shape_does_not_fit_the_declaration() -> None:
     model = retaining()
     storage = runtime.make_affine_quantization_type(INT4, 5)
     logical = helper.make_tensor_type_proto(FLOAT, [5])
     runtime.add_quantization_parameters(model, "five", storage, logical, scales=np.array([0.25]))
-    five = runtime.quantize_tensor_shared(np.zeros(5, np.float32), model, "five")
+    five: Any = runtime.quantize_tensor_shared(np.zeros(5, np.float32), model, "five")
     with pytest.raises(ValueError, match="shape mismatch"):
         refeed.PersistentValueState(model, {"past": five})
