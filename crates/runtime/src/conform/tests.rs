@@ -196,7 +196,7 @@ fn kinds_that_no_value_is_of_are_refused_wherever_they_stand() {
     let inside = declared(structure(&[("a", floats("1")), ("b", optional.clone())]));
     let cases = [
         (map, "x", "map"),
-        (optional, "x", "optional"),
+        (ValueType::optional_of(optional), "x", "optional"),
         (nested, "x[][]", "map"),
         (ValueType::sequence_of(inside), "x[].b", "optional"),
         (
@@ -214,6 +214,10 @@ fn kinds_that_no_value_is_of_are_refused_wherever_they_stand() {
         ),
     ];
     let model = model_of(Vec::new());
+    // An input may be optional as a whole, which its rule notes.
+    let whole = ValueType::optional_of(floats("1"));
+    let rule = Symbols::default().rule(&model, "input", Arc::from("x"), &whole);
+    assert!(rule.unwrap().optional);
     for (ty, path, what) in cases {
         let refused = Symbols::default().rule(&model, "input", Arc::from("x"), &ty);
         let Err(Refused::Kind { name, kind }) = refused else {
