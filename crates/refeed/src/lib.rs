@@ -81,7 +81,7 @@
 //! | [`RuntimeSession`] | yes | yes | threads may run one session at the same time |
 //! | [`PersistentValueState`] | yes | yes | one operation at a time; a second one fails at once with `Busy` |
 //! | [`RuntimeContext`] | yes | yes | clones share the event log |
-//! | [`TaskCompletion`] | yes | yes | any thread may cancel a run |
+//! | [`TaskCompletion`], [`Checkpoint`] | yes | yes | any thread may cancel a run; any state of the model goes back |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -97,10 +97,11 @@ pub use refeed_graph::{
     BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
 };
 pub use refeed_runtime::{
-    AppendReuse, BatchAxes, BindingReport, Checkpoint, CompletionError, Explanation, KernelContext,
-    OperatorUse, OpsetId, Outcome, Outputs, PersistentValueState, RuntimeContext,
-    RuntimeContextOptions, RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions,
-    SessionError, StateError, StorageReport, TaskCompletion, TaskStatus, survey,
+    AppendReuse, BatchAxes, BindingReport, Captured, Checkpoint, CompletionError, EventKind,
+    Explanation, KernelContext, NodeTable, NodeTiming, OperatorUse, OpsetId, Outcome, Outputs,
+    PersistentValueState, Poll, Prepared, RunControl, RuntimeContext, RuntimeContextOptions,
+    RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, SessionError,
+    StateError, StateFileError, StorageReport, TaskCompletion, TaskStatus, survey,
 };
 pub use refeed_values::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor};
 
@@ -118,5 +119,6 @@ mod tests {
         threads_may_share::<PersistentValueState>();
         threads_may_share::<RuntimeContext>();
         threads_may_share::<TaskCompletion>();
+        threads_may_share::<Checkpoint>();
     }
 }
