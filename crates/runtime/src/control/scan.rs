@@ -65,7 +65,7 @@ impl Scan {
         Ok((length.unwrap_or(0), axes))
     }
 
-    /// The iterations. `row` says where in the stacks the part of a position stands.
+    /// The iterations. Their parts stand in the stacks from `first_row` on.
     #[allow(clippy::too_many_arguments)]
     fn pass(
         &self,
