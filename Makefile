@@ -10,8 +10,8 @@ export RUSTDOCFLAGS = -D warnings
 # One profile and one target folder serve the Rust tests and the wheels that the Python tests install.
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
-.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak codegen \
-	bench bench-python clean
+.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak \
+	capsules exits codegen bench bench-python clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ $(VENV)/ready: pyproject.toml
 
 # The wheel with planted failures differs from the released one by a feature, and is tested first: the ordinary wheel
 # that takes its place afterwards is checked to be without it.
-test-faults: $(VENV)/ready ## A failure planted at every node of a step, through Python
+test-faults: $(VENV)/ready ## A failure planted at every place of a step, through Python
 	rm -rf target/wheels-testing
 	$(MATURIN) --features testing --out target/wheels-testing
 	$(BIN)/pip install --quiet --force-reinstall "$$(echo target/wheels-testing/*.whl)[test]"
@@ -65,7 +65,7 @@ typecheck: ## ruff, mypy and stubtest (after test-python)
 docs: ## Build the API documentation with warnings denied
 	cargo doc --quiet --locked --no-deps --workspace --exclude refeed-python --exclude refeed-tests --exclude refeed-benches
 
-loom: ## Every interleaving of appends, with planted faults
+loom: ## Every interleaving of appends, cancellations and life cycles, with planted faults
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --locked -p refeed-values --release --lib loom_
 
 tsan: ## Appending and reading forks under ThreadSanitizer
@@ -94,6 +94,12 @@ kills: ## 200 processes killed while they save a state (after test-python)
 
 soak: ## 100,000 steps of a state with flat memory (after test-python)
 	REFEED_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_state_processes.py
+
+capsules: ## 100,000 DLPack imports and exports on four threads (after test-python)
+	REFEED_CAPSULES=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_hostile_capsules.py
+
+exits: ## 24 programs that fork or end while states run, 50 times each (after test-python)
+	REFEED_EXITS=50 $(BIN)/python -m pytest --timeout 7200 tests/python/test_process_life.py
 
 codegen: ## Generate the wire structs from proto/ again
 	cargo run --quiet --locked -p refeed-xtask -- codegen

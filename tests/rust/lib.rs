@@ -18,3 +18,5 @@ mod group_query;
 mod models;
 #[cfg(test)]
 mod state_model;
+#[cfg(test)]
+mod tails;
