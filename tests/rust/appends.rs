@@ -20,6 +20,7 @@ fn recording() -> RuntimeContext {
         KernelContext::default(),
         RuntimeContextOptions {
             events_enabled: true,
+            ..RuntimeContextOptions::default()
         },
     )
 }

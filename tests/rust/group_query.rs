@@ -56,6 +56,7 @@ fn recording() -> RuntimeContext {
         KernelContext::default(),
         RuntimeContextOptions {
             events_enabled: true,
+            ..RuntimeContextOptions::default()
         },
     )
 }

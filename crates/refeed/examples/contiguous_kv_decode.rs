@@ -147,6 +147,7 @@ fn decode(
         KernelContext::new(OpsetId::default_opset(24)),
         RuntimeContextOptions {
             events_enabled: true,
+            ..RuntimeContextOptions::default()
         },
     );
     let (mut keys, mut values): (Vec<Rows>, Vec<Rows>) =

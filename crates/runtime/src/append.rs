@@ -18,6 +18,8 @@ pub(crate) struct AppendSite {
 
 #[derive(Debug, Default)]
 struct Entry {
+    /// Whether this call had a lease: then a second attempt is the kernel's fault.
+    armed: bool,
     lease: Option<AppendLease>,
     candidate: Option<AppendCandidate>,
     outcome: Option<Outcome>,
@@ -41,6 +43,7 @@ impl Appends {
     /// Hands in the permission to append to a retained value, once a call.
     pub(crate) fn arm(&mut self, binding: usize, lease: AppendLease) {
         self.entries[binding] = Entry {
+            armed: true,
             lease: Some(lease),
             ..Entry::default()
         };
@@ -57,6 +60,9 @@ impl Appends {
         let Some(entry) = self.entries.get_mut(binding) else {
             return Ok(None);
         };
+        if !entry.armed {
+            return Ok(None);
+        }
         let Some(lease) = entry.lease.take() else {
             return Err(OpError::Unsupported(
                 "append lease has already been consumed".to_string(),
@@ -121,6 +127,7 @@ impl Appends {
     /// Drops what a call has left for a binding whose value stays.
     pub(crate) fn forget(&mut self, binding: usize) {
         if let Some(entry) = self.entries.get_mut(binding) {
+            entry.armed = false;
             entry.lease = None;
             if let Some(candidate) = entry.candidate.take() {
                 candidate.discard();

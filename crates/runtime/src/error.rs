@@ -92,6 +92,11 @@ pub enum NodeProblem {
     /// refeed has no kernel for the operator.
     #[error("refeed has no kernel for this operator")]
     NoKernel,
+    /// The operator is none of refeed's, and the caller has registered no kernel for it.
+    #[error(
+        "no kernel is registered for this operator: register one with the context of the call, or for the process"
+    )]
+    Unregistered,
     /// The kernel does not compute this element type.
     #[error("input {index}: elements of {got} are not computed; expected one of {expected}")]
     DType {
@@ -148,6 +153,9 @@ pub enum SessionError {
     /// Nodes that cannot be computed; the first few are named.
     #[error("{}", list_problems(.0))]
     Unsupported(Vec<(NodePath, NodeProblem)>),
+    /// Nodes whose kernel the caller has not registered; the first few are named.
+    #[error("{}", list_unregistered(.0))]
+    Unregistered(Vec<NodePath>),
     /// A value is used that nothing defines.
     #[error("{node} uses `{name}`, which nothing defines")]
     Undefined {
@@ -185,14 +193,22 @@ pub enum SessionError {
 }
 
 fn list_problems(problems: &[(NodePath, NodeProblem)]) -> String {
+    list(problems.iter().map(|(node, problem)| (node, problem)))
+}
+
+fn list_unregistered(nodes: &[NodePath]) -> String {
+    list(nodes.iter().map(|node| (node, &NodeProblem::Unregistered)))
+}
+
+fn list<'p>(problems: impl ExactSizeIterator<Item = (&'p NodePath, &'p NodeProblem)>) -> String {
     const SHOWN: usize = 5;
+    let more = problems.len().saturating_sub(SHOWN);
     let mut lines: Vec<String> = problems
-        .iter()
         .take(SHOWN)
         .map(|(node, problem)| format!("{node}: {problem}"))
         .collect();
-    if problems.len() > SHOWN {
-        lines.push(format!("and {} more nodes", problems.len() - SHOWN));
+    if more > 0 {
+        lines.push(format!("and {more} more nodes"));
     }
     lines.join("; ")
 }
@@ -296,6 +312,12 @@ pub enum StateError {
         /// Why.
         reason: String,
     },
+    /// A context with other allocators than the first call's.
+    #[error("context allocators changed between calls: reuse the context of the first call")]
+    AllocatorsChanged,
+    /// A value that a context keeps under the name of a constant of the model.
+    #[error("the context has a value `{0}`, which the model defines as a constant")]
+    OverridesConstant(String),
     /// A completion that is in use or used up.
     #[error(transparent)]
     Completion(#[from] CompletionError),

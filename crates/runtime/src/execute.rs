@@ -32,7 +32,10 @@ pub(crate) fn execute(
     environment: &mut Environment<'_>,
 ) -> Result<(), Box<RunError>> {
     let mut outputs: SmallVec<[Option<RuntimeValue>; 4]> = SmallVec::new();
-    for (index, step) in plan.steps.iter().enumerate() {
+    // Inside of a branch, outputs are outputs of the graph only where the branch's are.
+    let outside = environment.pool.is_publishing();
+    for (index, (step, publishes)) in plan.steps.iter().zip(&plan.publishes).enumerate() {
+        environment.pool.set_publishing(outside && *publishes);
         let started = environment.meter.start();
         run(step, index, slots, &mut outputs, environment).map_err(|source| {
             let node = (&step.label).into();
@@ -58,6 +61,7 @@ pub(crate) fn execute(
             }
         }
     }
+    environment.pool.set_publishing(outside);
     Ok(())
 }
 

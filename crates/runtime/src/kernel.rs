@@ -1,12 +1,12 @@
 //! The seam between the plan and the operators: what a kernel is, how it is built, and what it sees of a call.
 
 use crate::append::{AppendSite, Appends};
-use crate::events::{Meter, StorageReport};
+use crate::events::{Meter, RuntimeEventAction, StorageReport};
 use refeed_graph::Model;
 use refeed_graph::attributes::{AttributeError, Attributes};
 use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
-use refeed_proto::TensorProto;
+use refeed_proto::{NodeProto, TensorProto};
 use refeed_values::append::{AppendError, AppendReservation};
 use refeed_values::{
     DType, Element, Pool, RuntimeValue, Tensor, TensorError, TensorMut, ValueError, View,
@@ -14,6 +14,11 @@ use refeed_values::{
 use smallvec::SmallVec;
 use std::fmt;
 use thiserror::Error;
+
+mod lent;
+
+pub use crate::registry::{KernelFactory, RegisterError};
+pub use lent::LentInvocation;
 
 /// Place of a value in a frame.
 pub(crate) type Slot = u32;
@@ -142,6 +147,19 @@ pub enum OpError {
         /// The node, and why.
         source: Box<crate::RunError>,
     },
+    /// A kernel of the caller's own computed something else than the model declares.
+    #[error("output {index}: expected {expected}, got {got}")]
+    Output {
+        /// Output position.
+        index: usize,
+        /// What is declared.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// A kernel of the caller's own failed with an error of its own.
+    #[error("{0}")]
+    Custom(Box<dyn std::error::Error + Send + Sync>),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -176,6 +194,8 @@ pub struct Build<'a> {
     pub attributes: &'a Attributes<'a>,
     /// Version of the node's domain that the model imports.
     pub opset: i64,
+    /// The node. Inside of a function it is the body's node, with the call's attributes in place.
+    pub node: &'a NodeProto,
     pub(crate) model: &'a Model,
     pub(crate) inputs: &'a [Option<ValueType>],
     pub(crate) constants: &'a [Option<Tensor>],
@@ -425,8 +445,9 @@ impl<'a> Invocation<'a> {
         else {
             return Ok(None);
         };
+        let memory = self.pool.output_allocator();
         self.appends
-            .reserve(site.binding, shape, axis, self.pool.allocator(), self.meter)
+            .reserve(site.binding, shape, axis, memory, self.meter)
     }
 
     /// Ends the writing of reserved rows, makes the whole result output `output`, and returns it.
@@ -439,14 +460,25 @@ impl<'a> Invocation<'a> {
         reservation: AppendReservation,
     ) -> Result<Tensor, OpError> {
         let site = self.sites.iter().find(|site| site.output == output);
-        let binding = site.map(|site| site.binding).ok_or_else(|| {
-            OpError::Unsupported(format!(
-                "output {output} is not bound to an input of this node"
-            ))
-        })?;
+        let binding = site.map(|site| site.binding);
+        let binding = binding.ok_or_else(|| unbound(output))?;
         let tensor = self.appends.commit(binding, reservation)?;
         self.set(output, tensor.clone());
         Ok(tensor)
+    }
+
+    /// As [`Invocation::commit`], for a kernel that counts the bytes it wrote: the reserved rows of all outer slices.
+    ///
+    /// # Errors
+    /// When it is another number than was reserved, or no binding has this output. The rows are given back.
+    pub fn commit_bytes(
+        &mut self,
+        output: usize,
+        reservation: AppendReservation,
+        written: usize,
+    ) -> Result<Tensor, OpError> {
+        check_written(&reservation, written)?;
+        self.commit(output, reservation)
     }
 
     /// Whether this output is fed back into an input of this very node: then its dense computation is a fallback that
@@ -475,9 +507,33 @@ impl<'a> Invocation<'a> {
         self.meter.storage(report);
     }
 
+    /// Records an event of this node; nothing with events off.
+    pub fn record_event(&mut self, action: RuntimeEventAction, storage: StorageReport) {
+        self.meter.record(action, None, storage);
+    }
+
     /// # Errors
     /// When the caller asked to stop. Long kernels ask between chunks.
     pub fn check_interrupt(&mut self) -> Result<(), OpError> {
         self.interrupt.check()
     }
+}
+
+/// Whether a kernel wrote every reserved byte.
+fn check_written(reservation: &AppendReservation, written: usize) -> Result<(), OpError> {
+    let reserved = reservation.bytes();
+    if written == reserved {
+        return Ok(());
+    }
+    Err(OpError::Value {
+        what: "initialised bytes",
+        expected: reserved.to_string(),
+        got: written.to_string(),
+    })
+}
+
+fn unbound(output: usize) -> OpError {
+    OpError::Unsupported(format!(
+        "output {output} is not bound to an input of this node"
+    ))
 }

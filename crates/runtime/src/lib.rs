@@ -26,15 +26,20 @@ pub mod ops;
 mod options;
 mod persistent_value;
 mod plan;
+mod registry;
 mod session;
 mod state;
 mod state_file;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod variants;
 
 pub use completion::{CompletionError, TaskCompletion, TaskStatus};
 pub use conform::ConformError;
-pub use context::{KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions};
+pub use context::{
+    ContextError, KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions, ValueKind,
+    ValueStore,
+};
 pub use error::{NodePath, NodeProblem, RunError, SessionError, StateError};
 pub use events::{
     Captured, EventKind, NodeTable, NodeTiming, RuntimeEvent, RuntimeEventAction, StorageReport,
@@ -43,6 +48,7 @@ pub use explain::{BindingReport, Explanation, Outcome};
 pub use interrupt::{Poll, RunControl};
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};
+pub use registry::{RegisterError, clear_kernels, register_kernel, unregister_kernel};
 pub use session::{Outputs, RuntimeSession};
 pub use state::{BatchAxes, Checkpoint, PersistentValueState, Prepared};
 pub use state_file::StateFileError;

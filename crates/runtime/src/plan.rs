@@ -4,6 +4,7 @@ mod appends;
 mod build;
 mod checks;
 mod control;
+mod custom;
 mod fold;
 mod inline;
 mod scope;
@@ -14,6 +15,7 @@ pub(crate) use build::compile;
 pub use survey::{OperatorUse, survey};
 
 use crate::append::AppendSite;
+use crate::error::NodePath;
 use crate::events::NodeLabel;
 use crate::explain::Outcome;
 use crate::kernel::{Kernel, Slot};
@@ -72,6 +74,12 @@ pub(crate) struct Plan {
     pub(crate) usual: Vec<Outcome>,
     /// Whether a node may append in place, by binding.
     pub(crate) appends: Vec<bool>,
+    /// Whether the node that may append is one of refeed's own, which does so whenever it can; by binding.
+    pub(crate) surely: Vec<bool>,
+    /// Whether a step writes graph outputs, by step.
+    pub(crate) publishes: Vec<bool>,
+    /// Nodes whose kernel the caller has not registered.
+    pub(crate) missing: Vec<NodePath>,
 }
 
 impl Plan {
@@ -129,6 +137,11 @@ impl Plan {
                 None => leftover.push(slot as Slot),
             }
         }
+        let publishes = self.steps.iter().map(|step| {
+            let mut outputs = step.outputs.iter().flatten();
+            outputs.any(|slot| self.outputs.contains(slot))
+        });
+        self.publishes = publishes.collect();
         for (step, release) in self.steps.iter_mut().zip(releases) {
             step.release = release.into_boxed_slice();
         }

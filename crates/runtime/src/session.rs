@@ -2,18 +2,20 @@
 
 use crate::append::Appends;
 use crate::conform::{Refused, Rule, Symbols, Table};
-use crate::context::RuntimeContext;
+use crate::context::{Allocators, RuntimeContext, ValueKind};
 use crate::error::{SessionError, StateError};
 use crate::events::Meter;
 use crate::execute::{Environment, execute};
 use crate::interrupt::{Interrupt, Poll, RunControl};
 use crate::options::RuntimeSessionOptions;
 use crate::plan::{Plan, compile};
+use crate::registry::Kernels;
+use crate::variants::Variants;
 use refeed_graph::types::{ValueInfo, ValueType};
 use refeed_graph::{BindingUses, Model};
 use refeed_kernels::{Compute, Isa, ThreadPool};
 use refeed_values::append::AppendPolicy;
-use refeed_values::{Allocator, Pool, Provenance, RuntimeValue, Tensor};
+use refeed_values::{Allocator, Pool, Provenance, RawBufferAllocator, RuntimeValue, Tensor};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,11 +33,32 @@ pub(crate) struct Core {
     pub(crate) retained_symbols: Symbols,
     pub(crate) uses: BindingUses,
     pub(crate) allocator: Allocator,
+    /// The caller's kernels that the plan was compiled with.
+    pub(crate) kernels: Kernels,
+    /// The same model compiled with the kernels of other contexts.
+    pub(crate) variants: Variants,
+    /// Workspaces that earlier runs of sessions left for reuse.
+    pub(crate) spare: Mutex<Vec<Workspace>>,
     names: Arc<[Arc<str>]>,
 }
 
 impl Core {
-    pub(crate) fn new(model: Model, options: RuntimeSessionOptions) -> Result<Core, SessionError> {
+    pub(crate) fn new(
+        model: Model,
+        options: RuntimeSessionOptions,
+        kernels: Kernels,
+    ) -> Result<Core, SessionError> {
+        let allocator = Allocator::with_limit(options.memory_limit.unwrap_or(usize::MAX));
+        Core::compiled(model, options, kernels, allocator)
+    }
+
+    /// A core that shares its memory budget with others of the same model.
+    pub(crate) fn compiled(
+        model: Model,
+        options: RuntimeSessionOptions,
+        kernels: Kernels,
+        allocator: Allocator,
+    ) -> Result<Core, SessionError> {
         let uses = options.binding_uses.unwrap_or(model.binding_uses());
         model
             .check_binding_uses(Some(uses))
@@ -60,14 +83,16 @@ impl Core {
             prepared(&mut retained_symbols, "retained input", info)
         });
         let retained = retained.collect::<Result<Vec<Rule>, SessionError>>()?;
-        let plan = compile(&model, compute)?;
+        let plan = compile(&model, compute, &kernels)?;
         let names = model
             .outputs()
             .iter()
             .map(|info| info.name.clone())
             .collect();
-        let allocator = Allocator::with_limit(options.memory_limit.unwrap_or(usize::MAX));
         Ok(Core {
+            kernels,
+            variants: Variants::default(),
+            spare: Mutex::default(),
             plan,
             options,
             compute,
@@ -97,15 +122,6 @@ impl Core {
         placed.collect()
     }
 
-    /// What a call reports to.
-    pub(crate) fn meter(&self, context: &RuntimeContext) -> Meter {
-        Meter::new(
-            context.log(),
-            self.allocator.clone(),
-            self.compute.pool.threads(),
-        )
-    }
-
     /// How retained values get room.
     pub(crate) fn append_policy(&self) -> AppendPolicy {
         AppendPolicy {
@@ -124,6 +140,19 @@ impl Core {
     }
 }
 
+/// The initializers of a model that are no defaults of inputs.
+fn constant_names(model: &Model) -> impl Iterator<Item = &str> {
+    let graph = model.graph();
+    let names = graph.initializer.iter().map(|tensor| tensor.name());
+    let encoded = graph.encoded_initializer.iter().map(|value| value.name());
+    let caches = graph
+        .paged_cache_initializer
+        .iter()
+        .map(|cache| cache.name());
+    let names = names.chain(encoded).chain(caches);
+    names.filter(|name| !model.inputs().iter().any(|info| &*info.name == *name))
+}
+
 /// The instruction set that the environment asks for, or the best one, and the threads that all sessions share.
 pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
     Ok(Compute::new(Isa::from_env()?, ThreadPool::global()))
@@ -133,6 +162,8 @@ pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
 pub(crate) struct Workspace {
     slots: Vec<Option<RuntimeValue>>,
     pool: Pool,
+    /// The allocators that the pool draws on, from the context of the first call on.
+    allocators: Option<Allocators>,
     /// One flag an input: whether this call fills it.
     filled: Vec<bool>,
     /// One flag an input: whether an initializer fills it in this call.
@@ -150,6 +181,7 @@ impl Workspace {
         Workspace {
             slots: Vec::new(),
             pool: Pool::new(core.allocator.clone()),
+            allocators: None,
             filled: vec![false; core.plan.inputs.len()],
             from_initializer: vec![false; core.plan.inputs.len()],
             table: core.symbols.table(),
@@ -157,6 +189,15 @@ impl Workspace {
             warnings,
             materialised: Vec::new(),
         }
+    }
+
+    /// A workspace for another plan of the same model, with the warnings and the memory of this one.
+    pub(crate) fn move_to(&mut self, core: &Core) -> Workspace {
+        let mut moved = Workspace::new(core, std::mem::take(&mut self.warnings));
+        let pool = Pool::new(core.allocator.clone());
+        moved.pool = std::mem::replace(&mut self.pool, pool);
+        moved.allocators = self.allocators.take();
+        moved
     }
 
     /// Starts a call.
@@ -168,6 +209,28 @@ impl Workspace {
         self.from_initializer.fill(false);
         self.table.clear();
         self.materialised.clear();
+    }
+
+    /// Draws on the allocators that a context brings. False: earlier calls drew on others.
+    pub(crate) fn draw_on(&mut self, core: &Core, context: &RuntimeContext) -> bool {
+        let wanted = context.allocators();
+        match &self.allocators {
+            Some(held) => held.same_as(wanted),
+            None => {
+                let over = |source: &RawBufferAllocator| core.allocator.over(source);
+                let execution = wanted.execution.as_ref().map(over);
+                let execution = execution.unwrap_or_else(|| core.allocator.clone());
+                self.pool = Pool::with_output(execution, wanted.io.as_ref().map(over));
+                self.allocators = Some(wanted.clone());
+                true
+            }
+        }
+    }
+
+    /// What a call reports to.
+    pub(crate) fn meter(&self, core: &Core, context: &RuntimeContext) -> Meter {
+        let memory = self.pool.output_allocator().clone();
+        Meter::new(context.log(), memory, core.compute.pool.threads())
     }
 
     /// Puts a value into an input's slot. The first value of a name counts; a second one is the caller's fault.
@@ -220,6 +283,7 @@ impl Workspace {
         meter: &mut Meter,
         control: RunControl<'_>,
     ) -> Result<(), StateError> {
+        self.pool.set_publishing(true);
         if meter.is_on() {
             self.record_inputs(core, meter);
         }
@@ -268,13 +332,12 @@ impl Workspace {
                     .any(|feed| feed.buffer().same_allocation(tensor.buffer()));
             let strided = !bound(position) && !tensor.is_contiguous();
             if (lent && !passed) || strided {
-                let copy =
-                    tensor
-                        .to_dense(&core.allocator)
-                        .map_err(|source| StateError::Output {
-                            name: name.clone(),
-                            source,
-                        })?;
+                let copy = tensor
+                    .to_dense(self.pool.output_allocator())
+                    .map_err(|source| StateError::Output {
+                        name: name.clone(),
+                        source,
+                    })?;
                 if lent {
                     self.materialised.push((name.clone(), copy.bytes()));
                 }
@@ -415,7 +478,6 @@ impl std::ops::Index<&str> for Outputs {
 /// A compiled model whose runs remember nothing; `Send` and `Sync`, so threads may share one.
 pub struct RuntimeSession {
     core: Arc<Core>,
-    spare: Mutex<Vec<Workspace>>,
 }
 
 impl std::fmt::Debug for RuntimeSession {
@@ -435,9 +497,29 @@ impl RuntimeSession {
         model: Model,
         options: RuntimeSessionOptions,
     ) -> Result<RuntimeSession, SessionError> {
+        RuntimeSession::compile(model, options, Kernels::of_process())
+    }
+
+    /// Compiles a model with the kernels that a context has registered by now, so that faults in nodes that use them show
+    /// here. Calls with other contexts compile what they need when they come.
+    ///
+    /// # Errors
+    /// As [`RuntimeSession::new`].
+    pub fn with_context(
+        model: Model,
+        options: RuntimeSessionOptions,
+        context: &RuntimeContext,
+    ) -> Result<RuntimeSession, SessionError> {
+        RuntimeSession::compile(model, options, Kernels::of(context.kernels()))
+    }
+
+    fn compile(
+        model: Model,
+        options: RuntimeSessionOptions,
+        kernels: Kernels,
+    ) -> Result<RuntimeSession, SessionError> {
         Ok(RuntimeSession {
-            core: Arc::new(Core::new(model, options)?),
-            spare: Mutex::default(),
+            core: Arc::new(Core::new(model, options, kernels)?),
         })
     }
 
@@ -459,7 +541,7 @@ impl RuntimeSession {
     /// call may find a reason to copy (see [`crate::PersistentValueState::explain`]).
     pub fn forecast(&self) -> Vec<crate::Outcome> {
         let plan = &self.core.plan;
-        let outcomes = plan.usual.iter().zip(&plan.appends);
+        let outcomes = plan.usual.iter().zip(&plan.surely);
         let outcomes = outcomes.map(|(usual, appends)| match appends {
             true => crate::Outcome::InPlace,
             false => usual.clone(),
@@ -495,6 +577,33 @@ impl RuntimeSession {
         self.run_positions(context, &feeds, None)
     }
 
+    /// Runs the graph on the values that a context keeps: each graph input is fed the value of its name, and each graph
+    /// output is kept under its own, in place of what was there. A failed run changes nothing.
+    ///
+    /// # Errors
+    /// As [`RuntimeSession::run`], and when the context keeps a value under the name of a constant of the model.
+    pub fn run_context(
+        &self,
+        context: &RuntimeContext,
+        poll: Option<Poll>,
+    ) -> Result<(), StateError> {
+        let values = context.values();
+        let mut feeds: SmallVec<[(usize, RuntimeValue); 4]> = SmallVec::new();
+        for (position, info) in self.core.model.inputs().iter().enumerate() {
+            feeds.extend(values.get(&info.name).map(|value| (position, value)));
+        }
+        for name in constant_names(&self.core.model) {
+            if values.kind(name).is_some() {
+                return Err(StateError::OverridesConstant(name.to_string()));
+            }
+        }
+        let outputs = self.run_positions(context, &feeds, poll)?;
+        for (name, value) in outputs.names.iter().zip(outputs.values) {
+            values.put(name, value, ValueKind::Output);
+        }
+        Ok(())
+    }
+
     /// As [`RuntimeSession::run`], with feeds by input position and a poll that can stop the run.
     ///
     /// # Errors
@@ -505,19 +614,23 @@ impl RuntimeSession {
         feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
     ) -> Result<Outputs, StateError> {
-        let core = &*self.core;
-        let spare = self
+        let core = &*self.core.fitting(context)?;
+        let spare = core
             .spare
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
         let mut workspace = spare.unwrap_or_else(|| Workspace::new(core, Vec::new()));
+        if !workspace.draw_on(core, context) {
+            workspace = Workspace::new(core, Vec::new());
+            workspace.draw_on(core, context);
+        }
         let result = Self::step(core, &mut workspace, context, feeds, poll);
         match &result {
             Ok(_) => workspace.end(core),
             Err(_) => workspace.abandon(core),
         }
-        self.spare
+        core.spare
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(workspace);
@@ -539,7 +652,7 @@ impl RuntimeSession {
             workspace.fill(core, *position, value.clone());
         }
         workspace.check_inputs(core)?;
-        let mut meter = core.meter(context);
+        let mut meter = workspace.meter(core, context);
         let control = RunControl {
             poll,
             completion: None,

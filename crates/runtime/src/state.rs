@@ -36,6 +36,7 @@ use crate::explain::Outcome;
 use crate::interrupt::RunControl;
 use crate::options::RuntimeSessionOptions;
 use crate::persistent_value::PersistentValue;
+use crate::registry::Kernels;
 use crate::session::{Core, Outputs, RuntimeSession, Workspace};
 use commit::Next;
 use initial::check_initial;
@@ -44,6 +45,19 @@ use refeed_values::RuntimeValue;
 use refeed_values::life_cycle::{LifeCycle, Taken};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+impl Inner {
+    /// The core for a call with this context. A workspace is made anew when it is another than the last call's.
+    fn fit(&mut self, base: &Arc<Core>, context: &RuntimeContext) -> Result<Arc<Core>, StateError> {
+        let core = base.fitting(context)?;
+        if !Arc::ptr_eq(&core, &self.core) {
+            self.workspace = self.workspace.move_to(&core);
+            self.appends = Appends::new(self.retained.len());
+            self.core = core.clone();
+        }
+        Ok(core)
+    }
+}
 
 /// The state of one request: a model whose bound inputs are fed by its own outputs.
 ///
@@ -77,6 +91,8 @@ impl std::fmt::Debug for PersistentValueState {
 }
 
 struct Inner {
+    /// The core for the context of the last call; the workspace belongs to it.
+    core: Arc<Core>,
     retained: Vec<Retained>,
     workspace: Workspace,
     appends: Appends,
@@ -125,7 +141,26 @@ impl PersistentValueState {
         if model.bindings().is_empty() {
             return Err(StateError::NoBindings);
         }
-        let core = Arc::new(Core::new(model, options)?);
+        let core = Arc::new(Core::new(model, options, Kernels::of_process())?);
+        Self::with_core(core, initial)
+    }
+
+    /// Makes a state with the kernels that a context has registered by now, so that faults in nodes that use them show
+    /// here. Its calls may use other contexts.
+    ///
+    /// # Errors
+    /// As [`PersistentValueState::new`].
+    pub fn with_context<'n, V: Into<RuntimeValue>>(
+        model: Model,
+        initial: impl IntoIterator<Item = (&'n str, V)>,
+        options: RuntimeSessionOptions,
+        context: &RuntimeContext,
+    ) -> Result<PersistentValueState, StateError> {
+        if model.bindings().is_empty() {
+            return Err(StateError::NoBindings);
+        }
+        let kernels = Kernels::of(context.kernels());
+        let core = Arc::new(Core::new(model, options, kernels)?);
         Self::with_core(core, initial)
     }
 
@@ -162,6 +197,7 @@ impl PersistentValueState {
         let bindings = retained.len();
         let count = AtomicUsize::new(warnings.len());
         let inner = Inner {
+            core: core.clone(),
             retained,
             workspace: Workspace::new(&core, warnings),
             appends: Appends::new(bindings),
@@ -180,7 +216,7 @@ impl PersistentValueState {
         let mut inner = self.inner.take()?;
         if inner.was_interrupted() {
             // A panic before the commit point left the retained values alone.
-            inner.abandon(&self.core);
+            inner.abandon();
         }
         Ok(inner)
     }

@@ -3,13 +3,14 @@
 //! # The argument for the unsafe code of this file
 //! An [`Allocation`] is a pointer, a length and whoever frees it. Three facts carry every block below:
 //!
-//! 1. *Validity.* `ptr` is valid for reads of `len` bytes for as long as the value lives: heap memory is freed
-//!    only in `Drop`, foreign memory belongs to `owner`, which is dropped after the last use. All `len` bytes are
+//! 1. *Validity.* `ptr` is valid for reads of `len` bytes for as long as the value lives: heap memory belongs to its
+//!    [`HeapBlock`], which is freed only when it is dropped, foreign memory belongs to `owner`, which is dropped after the last use. All `len` bytes are
 //!    initialised: heap memory is made zeroed, an owner hands over a byte slice.
 //! 2. *Exclusivity.* Bytes are written only through `&mut Allocation` (so by nobody else), or, for append blocks,
 //!    by `crate::append`, whose own argument stands there. Foreign memory is never written.
 //! 3. *Threads.* The pointer is plain memory without thread affinity, and owners are `Send + Sync`.
 
+use crate::arena::RawBufferAllocator;
 use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::fmt;
@@ -50,6 +51,16 @@ pub enum AllocError {
         /// The budget.
         limit: usize,
     },
+    /// The caller's allocator has given as many buffers as it may.
+    #[error(
+        "allocating a buffer of {requested} bytes exceeds the allocator: {capacity} of {capacity} buffers are in use"
+    )]
+    Buffers {
+        /// Bytes asked for.
+        requested: usize,
+        /// Buffers that it may have in use at once.
+        capacity: usize,
+    },
     /// The operating system has no memory to give, or the request is no valid size.
     #[error("allocating {requested} bytes failed")]
     Exhausted {
@@ -78,6 +89,54 @@ struct Account {
 #[derive(Clone, Debug)]
 pub struct Allocator {
     account: Arc<Account>,
+    /// Where the memory comes from, when not from the system.
+    source: Option<RawBufferAllocator>,
+}
+
+/// Heap memory, zeroed when it is made, freed when this goes.
+#[derive(Debug)]
+pub(crate) struct HeapBlock {
+    ptr: NonNull<u8>,
+    layout: MemoryLayout,
+}
+
+// SAFETY: fact 3 of the module head; the pointer is the only one while the block is not part of an allocation.
+unsafe impl Send for HeapBlock {}
+// SAFETY: as for `Send`; shared access does not touch the memory.
+unsafe impl Sync for HeapBlock {}
+
+impl HeapBlock {
+    /// `None` when the size is none that memory has, or the system has nothing to give.
+    pub(crate) fn zeroed(bytes: usize) -> Option<HeapBlock> {
+        let layout = MemoryLayout::from_size_align(bytes, ALIGNMENT).ok()?;
+        if bytes == 0 {
+            let ptr = dangling();
+            return Some(HeapBlock { ptr, layout });
+        }
+        // SAFETY: `layout` has a nonzero size.
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(HeapBlock { ptr, layout })
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Zeroes the first bytes again.
+    pub(crate) fn clear(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.size());
+        // SAFETY: `ptr` is valid for `size()` bytes, and `&mut self` of a block means that nobody else has its memory.
+        unsafe { std::ptr::write_bytes(self.ptr.as_ptr(), 0, bytes) };
+    }
+}
+
+impl Drop for HeapBlock {
+    fn drop(&mut self) {
+        if self.size() != 0 {
+            // SAFETY: `ptr` came from `alloc_zeroed` with this layout and is freed only here.
+            unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+        }
+    }
 }
 
 impl Default for Allocator {
@@ -96,48 +155,56 @@ impl Allocator {
         };
         Allocator {
             account: Arc::new(account),
+            source: None,
         }
+    }
+
+    /// An allocator under the same budget whose memory comes from `source`, and goes back there.
+    pub fn over(&self, source: &RawBufferAllocator) -> Allocator {
+        Allocator {
+            account: Arc::clone(&self.account),
+            source: Some(source.clone()),
+        }
+    }
+
+    /// Where the memory comes from, when not from the system.
+    pub fn source(&self) -> Option<&RawBufferAllocator> {
+        self.source.as_ref()
     }
 
     /// Allocates `bytes` zeroed bytes, aligned to [`ALIGNMENT`].
     ///
     /// # Errors
-    /// When the budget or the system refuses. A refused request is not retried.
+    /// When the budget, the source or the system refuses. A refused request is not retried.
     pub fn allocate(&self, bytes: usize) -> Result<Allocation, AllocError> {
-        let exhausted = AllocError::Exhausted { requested: bytes };
-        let layout =
-            MemoryLayout::from_size_align(bytes, ALIGNMENT).map_err(|_| exhausted.clone())?;
+        // What is no size is told before anything is charged.
+        if MemoryLayout::from_size_align(bytes, ALIGNMENT).is_err() {
+            return Err(AllocError::Exhausted { requested: bytes });
+        }
         #[cfg(feature = "testing")]
         if crate::testing::strike(crate::testing::Site::Allocation) {
-            return Err(exhausted);
+            return Err(AllocError::Exhausted { requested: bytes });
         }
         self.account.charge(bytes)?;
-        if bytes == 0 {
-            let memory = Memory::Heap {
-                layout,
-                account: Arc::clone(&self.account),
-            };
-            return Ok(Allocation {
-                ptr: dangling(),
-                len: 0,
-                memory,
-                block: None,
-            });
-        }
-        // SAFETY: `layout` has a nonzero size.
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(raw) else {
-            self.account.release(bytes);
-            return Err(exhausted);
+        let made = match &self.source {
+            Some(source) => source.request(bytes),
+            None => HeapBlock::zeroed(bytes).ok_or(AllocError::Exhausted { requested: bytes }),
         };
-        let memory = Memory::Heap {
-            layout,
-            account: Arc::clone(&self.account),
+        let block = match made {
+            Ok(block) => block,
+            Err(error) => {
+                self.account.release(bytes);
+                return Err(error);
+            }
         };
         Ok(Allocation {
-            ptr,
+            ptr: block.ptr,
             len: bytes,
-            memory,
+            memory: Memory::Heap {
+                block: Some(block),
+                account: Arc::clone(&self.account),
+                source: self.source.clone(),
+            },
             block: None,
         })
     }
@@ -197,8 +264,10 @@ impl Account {
 
 enum Memory {
     Heap {
-        layout: MemoryLayout,
+        /// Taken out when the allocation goes.
+        block: Option<HeapBlock>,
         account: Arc<Account>,
+        source: Option<RawBufferAllocator>,
     },
     Owned {
         provenance: Provenance,
@@ -284,6 +353,11 @@ impl Allocation {
         }
     }
 
+    /// Whether the memory goes back to the caller's allocator.
+    pub(crate) fn has_source(&self) -> bool {
+        matches!(&self.memory, Memory::Heap { source, .. } if source.is_some())
+    }
+
     /// Size in bytes.
     pub fn len(&self) -> usize {
         self.len
@@ -318,12 +392,16 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Memory::Heap { layout, account } = &self.memory {
-            if layout.size() != 0 {
-                // SAFETY: `ptr` came from `alloc_zeroed` with this layout and is freed only here.
-                unsafe { dealloc(self.ptr.as_ptr(), *layout) };
+        if let Memory::Heap {
+            block,
+            account,
+            source,
+        } = &mut self.memory
+        {
+            account.release(self.len);
+            if let (Some(block), Some(source)) = (block.take(), source) {
+                source.take_back(block, self.len);
             }
-            account.release(layout.size());
         }
     }
 }

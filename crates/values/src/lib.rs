@@ -14,6 +14,7 @@
 
 mod allocation;
 pub mod append;
+mod arena;
 mod buffer;
 pub mod completion;
 mod dtype;
@@ -35,6 +36,7 @@ mod view;
 
 pub use allocation::{ALIGNMENT, AllocError, Allocation, Allocator, Provenance};
 pub use append::{AppendError, AppendPolicy, AppendReuse, PersistentTensor};
+pub use arena::RawBufferAllocator;
 pub use buffer::Buffer;
 pub use dtype::{DType, Element};
 pub use encoded::EncodedValue;

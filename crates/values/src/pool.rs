@@ -11,6 +11,10 @@ use crate::{DType, Extent};
 #[derive(Debug)]
 pub struct Pool {
     allocator: Allocator,
+    /// Where memory of graph outputs comes from, when from elsewhere.
+    output: Option<Allocator>,
+    /// Whether what is asked for now is memory of graph outputs.
+    publishing: bool,
     /// `free[class]` holds allocations of exactly `class_size(class)` bytes.
     free: Vec<Vec<Arc<Allocation>>>,
     retained: usize,
@@ -19,8 +23,15 @@ pub struct Pool {
 impl Pool {
     /// An empty pool that draws on `allocator`.
     pub fn new(allocator: Allocator) -> Pool {
+        Pool::with_output(allocator, None)
+    }
+
+    /// An empty pool that draws on `allocator`, and on `output` for the memory of graph outputs.
+    pub fn with_output(allocator: Allocator, output: Option<Allocator>) -> Pool {
         Pool {
             allocator,
+            output,
+            publishing: true,
             free: Vec::new(),
             retained: 0,
         }
@@ -29,6 +40,21 @@ impl Pool {
     /// The allocator behind the pool.
     pub fn allocator(&self) -> &Allocator {
         &self.allocator
+    }
+
+    /// The allocator of graph outputs, and of the room that appends reserve.
+    pub fn output_allocator(&self) -> &Allocator {
+        self.output.as_ref().unwrap_or(&self.allocator)
+    }
+
+    /// Says whether memory asked for from now on is that of graph outputs.
+    pub fn set_publishing(&mut self, publishing: bool) {
+        self.publishing = publishing;
+    }
+
+    /// Whether memory that is asked for is that of graph outputs; so at first.
+    pub fn is_publishing(&self) -> bool {
+        self.publishing
     }
 
     /// Bytes that lie free.
@@ -42,6 +68,15 @@ impl Pool {
     /// When the extent overflows or memory cannot be had.
     pub fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Result<TensorMut, TensorError> {
         let bytes = Extent::new(dtype, shape)?.bytes();
+        let elsewhere = match &self.output {
+            Some(output) if self.publishing => Some(output),
+            _ => Some(&self.allocator).filter(|allocator| allocator.source().is_some()),
+        };
+        if let Some(allocator) = elsewhere {
+            // The caller's allocator has free lists of its own.
+            let allocation = Arc::new(allocator.allocate(bytes)?);
+            return Ok(TensorMut::over(allocation, dtype, shape, bytes));
+        }
         let class = class_of(bytes);
         if let Some(found) = self.free.get_mut(class).and_then(Vec::pop) {
             self.retained -= found.len();
@@ -68,7 +103,7 @@ impl Pool {
         let Some(alone) = Arc::get_mut(&mut allocation) else {
             return;
         };
-        if alone.provenance() != Provenance::Heap || alone.block.is_some() {
+        if alone.provenance() != Provenance::Heap || alone.block.is_some() || alone.has_source() {
             return;
         }
         let class = class_of(alone.len());
@@ -90,7 +125,7 @@ impl Pool {
 }
 
 /// Size classes: 64, 96, 128, 192, 256, ...: two to each power of two, so at most a third is wasted.
-fn class_of(bytes: usize) -> usize {
+pub(crate) fn class_of(bytes: usize) -> usize {
     let lines = bytes.div_ceil(32).max(2);
     // lines in (2^k, 2^k * 1.5] or (2^k * 1.5, 2^(k+1)]
     let power = usize::BITS as usize - 1 - (lines - 1).leading_zeros() as usize;
@@ -102,7 +137,7 @@ fn class_of(bytes: usize) -> usize {
     }
 }
 
-fn class_size(class: usize) -> usize {
+pub(crate) fn class_size(class: usize) -> usize {
     let half = class.div_ceil(2);
     let lines = if class % 2 == 1 {
         (1usize << half).saturating_add(1 << half >> 1)

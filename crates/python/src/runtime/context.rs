@@ -117,7 +117,13 @@ impl PyRuntimeContext {
         }
         let kernel = kernel_ctx.unwrap_or_default().inner;
         Ok(PyRuntimeContext {
-            inner: RuntimeContext::with_options(kernel, RuntimeContextOptions { events_enabled }),
+            inner: RuntimeContext::with_options(
+                kernel,
+                RuntimeContextOptions {
+                    events_enabled,
+                    ..RuntimeContextOptions::default()
+                },
+            ),
         })
     }
 

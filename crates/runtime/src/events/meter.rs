@@ -21,7 +21,7 @@ pub(crate) struct NodeLabel {
 }
 
 /// What one call reports to: a log, or nothing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Meter {
     log: Option<EventLog>,
     node: Option<NodeLabel>,
@@ -92,8 +92,14 @@ impl Meter {
             node_index: node.map_or(INPUT, |label| label.index as i64),
             subgraph_node_index: within.as_ref().map_or(-1, |(index, _)| *index as i64),
             subgraph_attr_name: within.map_or_else(|| none.clone(), |(_, name)| name),
-            allocated_bytes: bytes(Allocator::live_bytes),
-            peak_bytes: bytes(Allocator::peak_bytes),
+            allocated_bytes: bytes(|memory| match memory.source() {
+                Some(source) => source.live_bytes(),
+                None => memory.live_bytes(),
+            }),
+            peak_bytes: bytes(|memory| match memory.source() {
+                Some(source) => source.peak_bytes(),
+                None => memory.peak_bytes(),
+            }),
             storage: StorageReport::default(),
         }
     }
@@ -114,9 +120,26 @@ impl Meter {
 
     /// Records storage work of the node that runs.
     pub(crate) fn storage(&mut self, storage: StorageReport) {
+        self.record(RuntimeEventAction::PersistentStorage, None, storage);
+    }
+
+    /// Records an event of the node that runs, as its kernel tells it; `name` replaces the node's.
+    pub(crate) fn record(
+        &self,
+        action: RuntimeEventAction,
+        name: Option<&str>,
+        storage: StorageReport,
+    ) {
         let Some(log) = &self.log else { return };
-        let action = RuntimeEventAction::PersistentStorage;
-        let event = self.event(log, self.node.as_ref(), action, EventKind::Storage);
+        let kind = match action {
+            RuntimeEventAction::PersistentStorage => EventKind::Storage,
+            RuntimeEventAction::RunNode => EventKind::Node,
+            _ => EventKind::Result,
+        };
+        let mut event = self.event(log, self.node.as_ref(), action, kind);
+        if let Some(name) = name {
+            event.name = Arc::from(name);
+        }
         self.push(log, RuntimeEvent { storage, ..event });
     }
 

@@ -114,6 +114,7 @@ impl Trial {
         let kernel = (super::kernel(self.domain, self.op_type).unwrap().build)(&mut Build {
             attributes: &attributes,
             opset: self.opset,
+            node: &node,
             model: &model,
             inputs: &types,
             constants: &vec![None; inputs.len()],

@@ -25,6 +25,7 @@ impl Builder<'_> {
             if input == output {
                 plan.usual.push(Outcome::Kept);
                 plan.appends.push(false);
+                plan.surely.push(false);
                 continue;
             }
             let producer = scope
@@ -41,14 +42,18 @@ impl Builder<'_> {
                     None => Outcome::Computed(Arc::from("a constant")),
                 });
                 plan.appends.push(false);
+                plan.surely.push(false);
                 continue;
             };
             let reads = step.inputs.iter().position(|slot| *slot == Some(input));
             let writes = step.outputs.iter().position(|slot| *slot == Some(output));
             let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
-            let appends = APPENDS.contains(&(domain, op_type));
-            plan.appends.push(appends && reads.is_some());
-            if let (true, Some(input), Some(output)) = (appends, reads, writes) {
+            let custom = self.kernels.find(domain, op_type).is_some();
+            let appends = !custom && APPENDS.contains(&(domain, op_type));
+            let may_append = (appends || self.may_append.contains(&output)) && reads.is_some();
+            plan.appends.push(may_append);
+            plan.surely.push(may_append && appends);
+            if let (true, Some(input), Some(output)) = (may_append, reads, writes) {
                 let mut sites = std::mem::take(&mut step.sites).into_vec();
                 sites.push(AppendSite {
                     input,

@@ -6,9 +6,11 @@ use crate::error::{NodePath, NodeProblem, SessionError};
 use crate::events::NodeLabel;
 use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
 use crate::plan::checks::{check_schema, check_types, refuse_other_kinds};
+use crate::plan::custom::{Declared, knows};
 use crate::plan::fold::Folding;
 use crate::plan::scope::{Known, Outer, Scope};
 use crate::plan::{Plan, Step};
+use crate::registry::Kernels;
 use refeed_graph::Model;
 use refeed_graph::attributes::Attributes;
 use refeed_graph::functions::FunctionTable;
@@ -17,7 +19,7 @@ use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
 use refeed_proto::{GraphProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use refeed_values::{RuntimeValue, Tensor};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Operators that only rearrange their input: what they make of a cache is still the cache.
@@ -45,9 +47,14 @@ const NEWEST_OPSET: i64 = 28;
 ///
 /// # Errors
 /// When a node cannot be computed, or the graph is not well formed.
-pub(crate) fn compile(model: &Model, compute: Compute<'static>) -> Result<Plan, SessionError> {
-    let mut builder = Builder::new(model, compute);
-    let plan = builder.root()?;
+pub(crate) fn compile(
+    model: &Model,
+    compute: Compute<'static>,
+    kernels: &Kernels,
+) -> Result<Plan, SessionError> {
+    let mut builder = Builder::new(model, compute, kernels);
+    let mut plan = builder.root()?;
+    plan.missing = std::mem::take(&mut builder.missing);
     if builder.problems.is_empty() {
         Ok(plan)
     } else {
@@ -74,7 +81,7 @@ impl Opsets {
         )
     }
 
-    fn version(&self, domain: &str) -> i64 {
+    pub(super) fn version(&self, domain: &str) -> i64 {
         self.0.get(domain).copied().unwrap_or(1)
     }
 }
@@ -98,6 +105,8 @@ pub(super) struct Place {
     /// Index of the function call around the nodes, which is what their labels say.
     pub(super) call: Option<usize>,
     pub(super) depth: usize,
+    /// The types that the graph around the nodes declares.
+    pub(super) declared: Declared,
 }
 
 impl Place {
@@ -112,6 +121,12 @@ pub(super) struct Builder<'m> {
     functions: FunctionTable<'m>,
     folding: Folding,
     pub(super) problems: Vec<(NodePath, NodeProblem)>,
+    /// The caller's kernels.
+    pub(super) kernels: &'m Kernels,
+    /// Nodes of the caller's domains that have no kernel.
+    pub(super) missing: Vec<NodePath>,
+    /// Outputs of the root graph's own nodes whose kernels are the caller's: those may ask for rows.
+    pub(super) may_append: HashSet<Slot>,
     pub(super) counts: BTreeMap<(String, String), usize>,
     texts: HashMap<String, Arc<str>>,
     /// Nodes of loop bodies that may still be compiled to find out types.
@@ -121,12 +136,19 @@ pub(super) struct Builder<'m> {
 }
 
 impl<'m> Builder<'m> {
-    pub(super) fn new(model: &'m Model, compute: Compute<'static>) -> Builder<'m> {
+    pub(super) fn new(
+        model: &'m Model,
+        compute: Compute<'static>,
+        kernels: &'m Kernels,
+    ) -> Builder<'m> {
         Builder {
             model,
             functions: model.functions(),
             folding: Folding::new(compute),
             problems: Vec::new(),
+            kernels,
+            missing: Vec::new(),
+            may_append: HashSet::new(),
             counts: BTreeMap::new(),
             texts: HashMap::new(),
             walks: 0,
@@ -207,6 +229,7 @@ impl<'m> Builder<'m> {
             within: None,
             call: None,
             depth: 0,
+            declared: Declared::of(graph, self.kernels),
         };
         self.nodes(&mut scope, &graph.node, &place)?;
         plan.outputs = self.outputs(&mut scope, graph)?;
@@ -259,6 +282,10 @@ impl<'m> Builder<'m> {
         let slots = fed.iter().zip(inputs);
         let slots = slots.map(|(name, known)| scope.define(name, known.clone()));
         let slots = slots.collect();
+        let place = &Place {
+            declared: Declared::of(graph, self.kernels),
+            ..place.clone()
+        };
         self.nodes(&mut scope, &graph.node, place)?;
         let mut plan = Plan {
             inputs: slots,
@@ -319,18 +346,46 @@ impl<'m> Builder<'m> {
         if holds_graphs(&label) {
             return self.control(scope, node, inputs, label, place);
         }
+        if let Some(factory) = self.kernels.find(&label.domain, &label.op_type) {
+            match self.custom(scope, node, &inputs, &label, place, factory) {
+                Ok(step) => self.custom_step(scope, node, step, inputs, label, place),
+                Err(problem) => self.refuse(scope, node, &label, problem, place),
+            }
+            return Ok(());
+        }
         match self.kernel(scope, node, &inputs, &label, place) {
             Ok((kernel, types)) => {
                 self.step(scope, node, kernel, inputs, types, label);
             }
-            Err(problem) => {
-                self.problems.push(((&label).into(), problem));
-                for name in node.output.iter().filter(|name| !name.is_empty()) {
-                    scope.define(name, Known::default());
-                }
-            }
+            Err(problem) => self.refuse(scope, node, &label, problem, place),
         }
         Ok(())
+    }
+
+    /// Notes a node that has no kernel, or none for these types; what follows is compiled with what is declared.
+    fn refuse(
+        &mut self,
+        scope: &mut Scope<'_>,
+        node: &NodeProto,
+        label: &NodeLabel,
+        problem: NodeProblem,
+        place: &Place,
+    ) {
+        match problem {
+            // A kernel of the caller's own may still come, with the context of a call.
+            NodeProblem::NoKernel if !knows(&label.domain) => self.missing.push(label.into()),
+            problem => self.problems.push((label.into(), problem)),
+        }
+        for name in node.output.iter().filter(|name| !name.is_empty()) {
+            let ty = place.declared.ty(name);
+            scope.define(
+                name,
+                Known {
+                    ty,
+                    ..Known::default()
+                },
+            );
+        }
     }
 
     /// Checks a node against its schema, infers its output types, and builds its kernel.
@@ -368,6 +423,7 @@ impl<'m> Builder<'m> {
         let mut build = Build {
             attributes: &attributes,
             opset,
+            node,
             model: self.model,
             inputs: &types,
             constants: &constants,

@@ -2,6 +2,7 @@
 
 use super::build::{Builder, Opsets, Place};
 use crate::error::{NodePath, SessionError};
+use crate::plan::custom::Declared;
 use crate::plan::scope::Scope;
 use refeed_graph::ModelError;
 use refeed_graph::functions::instantiate;
@@ -69,6 +70,7 @@ impl Builder<'_> {
             opsets,
             call: Some(index),
             depth: place.depth + 1,
+            declared: Declared::default(),
             ..place.clone()
         };
         let compiled = self.nodes(scope, &body, &inner);

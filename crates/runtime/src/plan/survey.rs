@@ -1,7 +1,8 @@
 //! Which operators a model uses, and which of them refeed computes.
 
 use super::build::Builder;
-use crate::error::SessionError;
+use crate::error::{NodeProblem, SessionError};
+use crate::registry::Kernels;
 use refeed_graph::Model;
 
 /// One operator of a model, and whether refeed computes it.
@@ -22,7 +23,8 @@ pub struct OperatorUse {
 /// # Errors
 /// When the graph is not well formed.
 pub fn survey(model: &Model) -> Result<Vec<OperatorUse>, SessionError> {
-    let mut builder = Builder::new(model, crate::session::compute()?);
+    let kernels = Kernels::of_process();
+    let mut builder = Builder::new(model, crate::session::compute()?, &kernels);
     builder.root()?;
     let mut uses: Vec<OperatorUse> = builder
         .counts
@@ -34,7 +36,9 @@ pub fn survey(model: &Model) -> Result<Vec<OperatorUse>, SessionError> {
             problems: Vec::new(),
         })
         .collect();
-    for (node, problem) in builder.problems {
+    let missing = builder.missing.into_iter();
+    let missing = missing.map(|node| (node, NodeProblem::Unregistered));
+    for (node, problem) in builder.problems.into_iter().chain(missing) {
         let of = uses
             .iter_mut()
             .find(|u| *u.domain == *node.domain && *u.op_type == *node.op_type);

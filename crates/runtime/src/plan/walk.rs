@@ -24,6 +24,7 @@ pub(super) struct Walker<'w, 'm> {
     caches: &'w [bool],
     /// Problems and uses before the first walk: each walk finds its own.
     problems: usize,
+    missing: usize,
     counts: BTreeMap<(String, String), usize>,
     compiled: Option<Compiled>,
     failure: Option<SessionError>,
@@ -38,6 +39,7 @@ impl<'w, 'm> Walker<'w, 'm> {
     ) -> Walker<'w, 'm> {
         Walker {
             problems: builder.problems.len(),
+            missing: builder.missing.len(),
             counts: builder.counts.clone(),
             builder,
             outer,
@@ -54,6 +56,7 @@ impl<'w, 'm> Walker<'w, 'm> {
         inputs: &[ValueType],
     ) -> Result<Compiled, SessionError> {
         self.builder.problems.truncate(self.problems);
+        self.builder.missing.truncate(self.missing);
         self.builder.counts.clone_from(&self.counts);
         let known: Vec<Known> = inputs
             .iter()

@@ -55,8 +55,9 @@ impl PersistentValueState {
         control: RunControl<'a>,
     ) -> Result<Prepared<'a>, StateError> {
         let mut inner = self.take()?;
+        let core = inner.fit(&self.core, context)?;
         let running = control.completion.map(TaskCompletion::begin).transpose()?;
-        let result = inner.step(&self.core, context, feeds, control);
+        let result = inner.step(&core, context, feeds, control);
         self.note_warnings(&inner);
         let error = match (result, control.completion) {
             (Ok(step), _) => {
@@ -72,7 +73,7 @@ impl PersistentValueState {
             }
             (Err(error), _) => error,
         };
-        inner.abandon(&self.core);
+        inner.abandon();
         Err(error)
     }
 }
@@ -105,7 +106,7 @@ impl Drop for Prepared<'_> {
         if let Some(step) = self.step.take() {
             // The results first: rows that nobody sees any more are given back.
             drop(step);
-            self.inner.abandon(&self.state.core);
+            self.inner.abandon();
         }
     }
 }

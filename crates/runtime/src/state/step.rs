@@ -64,7 +64,10 @@ impl Inner {
             workspace.fill(core, *position, value.clone());
         }
         workspace.check_inputs(core)?;
-        let mut meter = core.meter(context);
+        if !workspace.draw_on(core, context) {
+            return Err(StateError::AllocatorsChanged);
+        }
+        let mut meter = workspace.meter(core, context);
         workspace.execute(core, &mut self.appends, &mut meter, control)?;
         let outputs = {
             let retained = self.retained.iter();
@@ -126,9 +129,9 @@ impl Inner {
     }
 
     /// Lets go of what a call has left unpublished.
-    pub(super) fn abandon(&mut self, core: &Core) {
+    pub(super) fn abandon(&mut self) {
         // Slots first: only then can given-back rows be known to be unseen.
-        self.workspace.abandon(core);
+        self.workspace.abandon(&self.core);
         self.appends.abandon();
     }
 }

@@ -103,6 +103,18 @@ impl AppendReservation {
         self.place.claim.handle.geometry().slices
     }
 
+    /// Bytes of the reserved rows of all outer slices.
+    pub fn bytes(&self) -> usize {
+        // No overflow: they lie in one block.
+        self.rows() * self.row_bytes() * self.slices()
+    }
+
+    /// Address, element type and layout of the reserved rows alone, for writing them from another language. The address
+    /// is good while the reservation lives and is not sealed; whoever writes there is its only user meanwhile.
+    pub fn raw_rows(&mut self) -> Option<(*mut u8, crate::DType, crate::Layout)> {
+        self.place.claim.raw_rows()
+    }
+
     /// Copies rows of any strides into the reserved ones, from reserved row `at_row` on. `source` has the value's dtype and
     /// extents, except along the append axis.
     ///

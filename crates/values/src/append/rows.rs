@@ -7,7 +7,7 @@ use super::{AppendError, Tail};
 use crate::allocation::Allocation;
 use crate::layout::{Dims, Layout};
 use crate::sync::Arc;
-use crate::{Tensor, TensorError};
+use crate::{DType, Tensor, TensorError};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -56,6 +56,22 @@ impl Claim {
             next: 0,
             lifetime: PhantomData,
         }
+    }
+
+    /// Where the claimed rows start, and how they lie; the address reaches those of all outer slices.
+    pub(crate) fn raw_rows(&mut self) -> Option<(*mut u8, DType, Layout)> {
+        #[cfg(loom)]
+        for slice in 0..self.handle.geometry().slices {
+            self.handle
+                .block()
+                .shadow
+                .write(slice, self.first, self.rows);
+        }
+        let geometry = self.handle.geometry();
+        let layout = geometry.layout(self.rows)?;
+        let base = self.handle.allocation().raw().as_ptr();
+        let start = base.wrapping_add(self.first * geometry.row_bytes);
+        Some((start, geometry.dtype, layout))
     }
 
     /// Copies rows of any strides into the claim, from its row `at_row` on. Returns the bytes copied.
