@@ -1,11 +1,11 @@
 """Types of the native module. Import from `refeed` and `refeed.runtime`; this module is private."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
 
 import numpy as np
-from typing_extensions import Buffer, CapsuleType
+from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 from refeed.onnx.messages import (
     AttributeProto,
@@ -25,28 +25,35 @@ from refeed.onnx.messages import (
 from refeed.runtime import RuntimeEventAction, TaskStatus
 
 __all__ = [
+    "AppendReservation",
     "BindReport",
     "Binding",
     "BindingReport",
     "BoundPair",
     "Checkpoint",
+    "ExecutionArena",
     "Explanation",
+    "IOArena",
     "KernelContext",
+    "KernelInvocation",
     "Model",
     "OperatorUse",
     "OpsetId",
     "PersistentValueState",
+    "RawBufferAllocator",
     "RuntimeContext",
     "RuntimeEvent",
     "RuntimeSession",
     "RuntimeSessionOptions",
     "SharedQuantizedValue",
+    "SimpleRawBufferAllocator",
     "TaskCompletion",
     "Tensor",
     "ValueInfo",
     "__version__",
     "add_quantization_parameters",
     "bind",
+    "clear_custom_kernels",
     "default_opset",
     "dequantize_tensor",
     "known_schemes",
@@ -55,10 +62,12 @@ __all__ = [
     "make_shared_quantization_type",
     "materialize_quantized_value",
     "quantize_tensor_shared",
+    "register_custom_kernel",
     "tensor_from_numpy",
     "tensor_from_proto",
     "tensor_to_numpy",
     "tensor_to_proto",
+    "unregister_custom_kernel",
 ]
 
 class _OnnxModel(Protocol):
@@ -82,6 +91,7 @@ _Value: TypeAlias = (
 )
 _Publish: TypeAlias = Literal["always", "once", "if_present"]
 _Uses: TypeAlias = Literal["one", "any"]
+_Kernel: TypeAlias = Callable[[NodeProto, KernelInvocation], Any]
 _AppendReuse: TypeAlias = Literal["always", "exclusive"]
 
 __version__: str
@@ -423,9 +433,77 @@ class KernelContext:
     @opset.setter
     def opset(self, value: OpsetId) -> None: ...
 
+@disjoint_base
+class RawBufferAllocator:
+    """An allocator that a caller brings to the calls of a context. Abstract: make one of its kinds."""
+
+    @property
+    def total_allocated_size(self) -> int:
+        """Bytes that were asked for and are in use."""
+    @property
+    def peak_allocated_size(self) -> int:
+        """The most bytes that were in use at once since the start or the last `reset_peak`."""
+    @property
+    def allocated_count(self) -> int:
+        """Buffers in use: each is held by a value that somebody keeps."""
+    @property
+    def capacity(self) -> int:
+        """The most buffers that may be in use at once."""
+    def reset_peak(self) -> None:
+        """Start measuring the peak anew, from what is in use now."""
+
+@final
+class SimpleRawBufferAllocator(RawBufferAllocator):
+    """An allocator that counts, and frees what comes back.
+
+    Parameters
+    ----------
+    capacity : int
+        The most buffers that may be in use at once; a request beyond it is a `MemoryError`, and is not tried again.
+    """
+
+    def __new__(cls, capacity: int) -> Self: ...
+
+class ExecutionArena(RawBufferAllocator):
+    """An allocator that keeps buffers that come back for later requests; for what a call needs on the way.
+
+    Buffers are zeroed when they are handed out again. The arena lives on as long as a buffer of it is in use.
+
+    Parameters
+    ----------
+    capacity : int
+        The most buffers that may be in use at once; a request beyond it is a `MemoryError`, and is not tried again.
+    retention_cap : int, optional
+        Most bytes of free buffers that are kept; no limit when None.
+    """
+
+    def __new__(cls, capacity: int, retention_cap: int | None = None) -> Self: ...
+    @property
+    def retained_size(self) -> int:
+        """Bytes of the free buffers that are kept."""
+    @property
+    def retained_count(self) -> int:
+        """Free buffers that are kept."""
+    @property
+    def retention_cap(self) -> int:
+        """Most bytes of free buffers that are kept. When it is lowered, the largest go first."""
+    @retention_cap.setter
+    def retention_cap(self, cap: int) -> None: ...
+    def trim(self) -> None:
+        """Free all buffers that are kept."""
+
+@final
+class IOArena(ExecutionArena):
+    """An arena for outputs and retained values."""
+
+    def __new__(cls, capacity: int, retention_cap: int | None = None) -> Self: ...
+    @property
+    def leased_count(self) -> int:
+        """Buffers in use. Each is one lease: the state's, or that of the last view of a value."""
+
 @final
 class RuntimeContext:
-    """What the calls of a request share: the event log.
+    """What the calls of a request share: events, values by name, kernels of the caller's own, allocators.
 
     Parameters
     ----------
@@ -435,10 +513,20 @@ class RuntimeContext:
         Whether reports are recorded.
     verbose : int
         0; other levels are refused.
+    allocator : RawBufferAllocator, optional
+        Where calls take memory for intermediate values; the session's own memory when None.
+    io_allocator : RawBufferAllocator, optional
+        Where calls take memory for outputs and for the room that appends reserve; as `allocator` when None.
     """
 
     def __new__(
-        cls, kernel_ctx: KernelContext | None = None, *, events_enabled: bool = False, verbose: int = 0
+        cls,
+        kernel_ctx: KernelContext | None = None,
+        *,
+        events_enabled: bool = False,
+        verbose: int = 0,
+        allocator: RawBufferAllocator | None = None,
+        io_allocator: RawBufferAllocator | None = None,
     ) -> Self: ...
     @property
     def kernel_ctx(self) -> KernelContext:
@@ -449,6 +537,12 @@ class RuntimeContext:
     @property
     def verbose(self) -> int:
         """0."""
+    @property
+    def execution_allocator(self) -> RawBufferAllocator | None:
+        """Where calls take memory for intermediate values, when the context says so."""
+    @property
+    def io_allocator(self) -> RawBufferAllocator | None:
+        """Where calls take memory for outputs, when the context says so."""
     def events(self) -> list[RuntimeEvent]:
         """Return a copy of all recorded events; always empty with events off."""
     def export_trace(self, path: str | os.PathLike[str]) -> None:
@@ -467,6 +561,246 @@ class RuntimeContext:
         """
     def clear_events(self) -> None:
         """Forget all recorded events."""
+    def record_event(self, action: RuntimeEventAction | int, **fields: Any) -> None:
+        """Record an event outside of any node; nothing with events off.
+
+        Parameters
+        ----------
+        action : RuntimeEventAction
+            What the event is about.
+        **fields
+            `name`, and for `kPersistentStorage` the five `storage_*` counters of `RuntimeEvent`.
+
+        Raises
+        ------
+        TypeError
+            When there is no such field.
+        ValueTypeError
+            When the action is none, or has no storage counters.
+        """
+    def has(self, name: str) -> bool:
+        """Return whether a tensor is kept under a name."""
+    def set(self, name: str, tensor: _TensorLike, kind: str = "input") -> None:
+        """Keep a value under a name that has none.
+
+        Raises
+        ------
+        DuplicateValueError
+            When the name has a value, of whatever kind.
+        """
+    def put(self, name: str, tensor: _TensorLike, kind: str = "intermediate") -> None:
+        """Keep a value under a name; what was there goes.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+        tensor : tensor-like
+            The value, which is shared, not copied.
+        kind : str
+            What it is to a graph: ``"unknown"``, ``"initializer"``, ``"input"``, ``"intermediate"`` or ``"output"``.
+        """
+    def put_value(self, name: str, value: _Value) -> None:
+        """As `put`, for values of every kind: a dict is a struct, a list a sequence."""
+    def get(self, name: str) -> Tensor:
+        """Return the tensor of a name.
+
+        Raises
+        ------
+        MissingValueError
+            When the name has no value.
+        ValueTypeError
+            When its value is no tensor.
+        """
+    def get_value(self, name: str) -> Any:
+        """Return the value of a name, of whatever kind.
+
+        Raises
+        ------
+        MissingValueError
+            When the name has no value.
+        """
+    def kind(self, name: str) -> str:
+        """Return what the value of a name is to a graph."""
+    def remove(self, name: str) -> bool:
+        """Forget the value of a name, of whatever kind; False when there is none."""
+    def names(self) -> list[str]:
+        """Return the names of the tensors, in the order of the alphabet."""
+    def has_sequence(self, name: str) -> bool:
+        """Return whether a sequence is kept under a name."""
+    def sequence_names(self) -> list[str]:
+        """Return the names of the sequences, in the order of the alphabet."""
+    def get_sequence(self, name: str) -> list[Any]:
+        """Return the elements of a sequence."""
+    def put_sequence(self, name: str, values: list[Any]) -> None:
+        """Keep a sequence under a name; what was there goes."""
+    def has_map(self, name: str) -> bool:
+        """Return False: there are no maps."""
+    def map_names(self) -> list[str]:
+        """Return an empty list: there are no maps."""
+    def put_map(self, name: str, values: dict[Any, Any]) -> None:
+        """Refuse: there are no maps.
+
+        Raises
+        ------
+        ValueTypeError
+            Always.
+        """
+    def clear(self) -> None:
+        """Forget all values and all recorded events; kernels and allocators stay."""
+    def register_custom_kernel(self, domain: str, op_type: str, fn: _Kernel) -> None:
+        """Make a function the kernel of an operator, for calls with this context.
+
+        It comes before kernels of the process and before refeed's own; functions of the model and control flow come
+        before it.
+
+        Parameters
+        ----------
+        domain : str
+            The operator's domain; ``"ai.onnx"`` is the same as ``""``.
+        op_type : str
+            The operator.
+        fn : function of (node, invocation)
+            Gets the node's message and a `KernelInvocation`. It puts its outputs there, or returns them: one value, or
+            a tuple of one for each output. What it raises comes out of the call as itself, with a note that names the
+            node.
+
+        Raises
+        ------
+        ValueTypeError
+            When the operator has no name, or is control flow.
+        TypeError
+            When `fn` cannot be called.
+        """
+    def unregister_custom_kernel(self, domain: str, op_type: str) -> bool:
+        """Forget a kernel of this context; False when there is none."""
+    def clear_custom_kernels(self) -> None:
+        """Forget all kernels of this context."""
+
+@final
+class KernelInvocation:
+    """What a kernel written in Python sees of one execution of its node. It is of no use after the call."""
+
+    @property
+    def input_names(self) -> list[str]:
+        """The node's inputs, by position; "" for one that is left out."""
+    @property
+    def output_names(self) -> list[str]:
+        """The node's outputs, by position; "" for one that is left out."""
+    @property
+    def inputs(self) -> list[Any]:
+        """The values of the inputs, by position; None for one that is left out."""
+    def has(self, name: str) -> bool:
+        """Return whether an input, or an output that was put, has this name."""
+    def get(self, name: str) -> Tensor:
+        """Return an input that is a tensor, or an output that was put.
+
+        Raises
+        ------
+        MissingValueError
+            When the node has no such input.
+        ValueTypeError
+            When the value is no tensor, or the call is over.
+        """
+    def get_value(self, name: str) -> Any:
+        """Return an input of whatever kind, or an output that was put."""
+    def put(self, name: str, value: _Value, kind: str = "intermediate") -> None:
+        """Set an output. An array is taken as it is, so it must not be changed afterwards.
+
+        Raises
+        ------
+        ValueTypeError
+            When the node has no output of this name, the value cannot be taken, or the call is over.
+        """
+    def put_value(self, name: str, value: _Value) -> None:
+        """Set an output of whatever kind: a dict is a struct, a list a sequence."""
+    def reserve_persistent_append(
+        self, past: str | Tensor, shape: Sequence[int], axis: int, input_slot: int, output_slot: int
+    ) -> AppendReservation | None:
+        """Ask for the rows behind a retained input, when the graph feeds an output back into it.
+
+        Parameters
+        ----------
+        past : str or Tensor
+            The input itself: its name, or the tensor that `get` returned.
+        shape : sequence of int
+            The whole result; only its extent along `axis` may differ from the input's, by growing.
+        axis : int
+            The axis that grows.
+        input_slot, output_slot : int
+            Positions of the input and of the output among the node's own.
+
+        Returns
+        -------
+        AppendReservation or None
+            None when there is no binding of just these two, or the append is declined (the state's `explain` says why):
+            compute the whole result instead. One that declines for its slots may be tried again with others.
+
+        Raises
+        ------
+        ValueTypeError
+            When the shape does not extend the input, or the rows of this input were asked for already.
+        MemoryError
+            When memory cannot be had.
+        """
+    def commit_persistent_append(self, output_slot: int, reservation: AppendReservation, bytes: int) -> Tensor:
+        """End the writing of reserved rows, and make the whole result an output.
+
+        Parameters
+        ----------
+        output_slot : int
+            Position of the output.
+        reservation : AppendReservation
+            The rows, all written.
+        bytes : int
+            How many bytes were written: all of the reservation's.
+
+        Returns
+        -------
+        Tensor
+            The whole result: old rows and new ones.
+
+        Raises
+        ------
+        BufferError
+            When an array of the rows is still alive. The rows are given back with the last such array.
+        ValueTypeError
+            When it is another number of bytes, another output, or the reservation was committed already.
+        """
+    def record_event(self, action: RuntimeEventAction | int, **fields: Any) -> None:
+        """Record an event of this node, as `RuntimeContext.record_event` does."""
+
+@final
+class AppendReservation:
+    """Rows behind a retained value that only one kernel can see, until it commits them. Dropping it gives them back."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the rows alone."""
+    @property
+    def data_type(self) -> int:
+        """Number of their element type, as in `TensorProto.DataType`."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows: what is to be written."""
+    @property
+    def outcome(self) -> str:
+        """Where the rows were found: in place, or in a larger buffer."""
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return a writable array of the rows, zero at first.
+
+        It is strided where the value has several slices before the axis that grows; rows of types narrower than a byte
+        come as their bytes. It, and every view of it, must be gone before the commit.
+
+        Raises
+        ------
+        ValueTypeError
+            When the reservation was committed or given back.
+        """
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """As `numpy`."""
+    def release(self) -> None:
+        """Give the rows back."""
 
 @final
 class TaskCompletion:
@@ -680,6 +1014,8 @@ class RuntimeSession:
         As for `load`.
     options : RuntimeSessionOptions, optional
         Settings; or give them as keywords.
+    context : RuntimeContext, optional
+        The context of calls that name none. Its kernels are looked at now, so that faults show here.
 
     Raises
     ------
@@ -698,7 +1034,9 @@ class RuntimeSession:
         max_length: int | None = None,
         memory_limit: int | None = None,
         check_shapes: bool | None = None,
+        context: RuntimeContext | None = None,
     ) -> Self: ...
+    @overload
     def run(self, feeds: Mapping[str, _Value], context: RuntimeContext | None = None) -> dict[str, Any]:
         """Run the graph once. Every input that no initializer gives must be fed, bound ones too.
 
@@ -706,6 +1044,20 @@ class RuntimeSession:
         ------
         ValueTypeError
             When a feed is unknown, missing, or contradicts its declaration.
+        KernelError
+            When a node fails.
+        """
+    @overload
+    def run(self, feeds: RuntimeContext, context: None = None) -> None:
+        """Run the graph on the values that a context keeps.
+
+        Each graph input is fed the value of its name, and each graph output is kept under its own. Values on the way
+        are not kept. A run that fails changes nothing.
+
+        Raises
+        ------
+        ValueTypeError
+            When a value is missing or contradicts its declaration, or has the name of a constant of the model.
         KernelError
             When a node fails.
         """
@@ -750,6 +1102,8 @@ class PersistentValueState:
         The first value of every bound input. They are kept without a copy, so they must not be changed.
     options : RuntimeSessionOptions, optional
         Settings; or give them as keywords.
+    context : RuntimeContext, optional
+        The context of calls that name none. Its kernels are looked at now, so that faults show here.
 
     Raises
     ------
@@ -771,6 +1125,7 @@ class PersistentValueState:
         max_length: int | None = None,
         memory_limit: int | None = None,
         check_shapes: bool | None = None,
+        context: RuntimeContext | None = None,
     ) -> Self: ...
     @overload
     def run(
@@ -1228,3 +1583,16 @@ def dequantize_tensor(
     Raises:
         ValueError: a reference without its model, a value that breaks a rule, or an encoding that is not computed.
     """
+
+def register_custom_kernel(domain: str, op_type: str, fn: _Kernel) -> None:
+    """Make a function the kernel of an operator for the whole process, as `RuntimeContext.register_custom_kernel` does.
+
+    It is used by sessions and states that are made from now on, and by those that lack a kernel for the operator. It is
+    forgotten before the interpreter ends.
+    """
+
+def unregister_custom_kernel(domain: str, op_type: str) -> bool:
+    """Forget a kernel of the process; False when there is none. Sessions that have it keep it."""
+
+def clear_custom_kernels() -> None:
+    """Forget all kernels of the process. Sessions that have them keep them."""

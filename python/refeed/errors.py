@@ -11,11 +11,13 @@ __all__ = [
     "CompletionError",
     "CopyWarning",
     "DecodeError",
+    "DuplicateValueError",
     "EncodeError",
     "Error",
     "InferenceError",
     "InternalError",
     "KernelError",
+    "MissingValueError",
     "ModelError",
     "ParseError",
     "PrintError",
@@ -54,6 +56,14 @@ class EncodeError(Error, ValueError):
 
 class ValueTypeError(Error, ValueError):
     """A value or a name that does not fit: wrong dtype, shape or structure, unknown or missing name."""
+
+
+class MissingValueError(Error, IndexError):
+    """A name under which a context, or a node, has no value."""
+
+
+class DuplicateValueError(Error, RuntimeError):
+    """A name under which a context has a value already."""
 
 
 class StateClosedError(Error, ValueError, RuntimeError):

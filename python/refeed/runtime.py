@@ -1,65 +1,84 @@
 """What a call of a model does: tensors, sessions, states, contexts, events."""
 
+import atexit
 import enum
 from collections.abc import Iterable
 from typing import Any
 
 from refeed._native import (
+    AppendReservation,
     BindingReport,
     Checkpoint,
+    ExecutionArena,
     Explanation,
+    IOArena,
     KernelContext,
+    KernelInvocation,
     OpsetId,
     PersistentValueState,
+    RawBufferAllocator,
     RuntimeContext,
     RuntimeEvent,
     RuntimeSession,
     RuntimeSessionOptions,
     SharedQuantizedValue,
+    SimpleRawBufferAllocator,
     TaskCompletion,
     Tensor,
     add_quantization_parameters,
+    clear_custom_kernels,
     default_opset,
     dequantize_tensor,
     make_affine_quantization_type,
     make_shared_quantization_type,
     materialize_quantized_value,
     quantize_tensor_shared,
+    register_custom_kernel,
     tensor_from_numpy,
     tensor_from_proto,
     tensor_to_numpy,
     tensor_to_proto,
+    unregister_custom_kernel,
 )
 from refeed.errors import ValueTypeError
 
 __all__ = [
+    "AppendReservation",
     "BindingReport",
     "Checkpoint",
+    "ExecutionArena",
     "Explanation",
+    "IOArena",
     "KernelContext",
+    "KernelInvocation",
     "OpsetId",
     "PersistentValueState",
+    "RawBufferAllocator",
     "RuntimeContext",
     "RuntimeEvent",
     "RuntimeEventAction",
     "RuntimeSession",
     "RuntimeSessionOptions",
     "SharedQuantizedValue",
+    "SimpleRawBufferAllocator",
     "TaskCompletion",
     "TaskStatus",
     "Tensor",
     "add_quantization_parameters",
+    "clear_custom_kernels",
     "default_opset",
     "dequantize_tensor",
     "make_affine_quantization_type",
     "make_shared_quantization_type",
     "materialize_quantized_value",
     "quantize_tensor_shared",
+    "register_custom_kernel",
     "run_model",
     "tensor_from_numpy",
     "tensor_from_proto",
     "tensor_to_numpy",
     "tensor_to_proto",
+    "unregister_custom_kernel",
 ]
 
 
@@ -80,6 +99,10 @@ class TaskStatus(enum.IntEnum):
     kRunning = 1  # noqa: N815
     kSucceeded = 2  # noqa: N815
     kCancelled = 4  # noqa: N815
+
+
+# Kernels of the process are functions of Python, which must go before the interpreter does.
+atexit.register(clear_custom_kernels)
 
 
 def run_model(model: Any, inputs: Iterable[Tensor], verbose: int = 0) -> list[Tensor]:

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 PAGES = [
     "README.md",
+    "docs/custom-kernels.md",
     "docs/feedback.md",
     "docs/ownership.md",
     "docs/state.md",
@@ -57,6 +58,13 @@ def test_the_readme_shows_the_rust_example() -> None:
     """The Rust code of the README is a file that cargo compiles."""
     source = (ROOT / "crates" / "refeed" / "examples" / "decode_step.rs").read_text(encoding="utf-8")
     (shown,) = blocks("README.md", "rust")
+    assert source.endswith("\n\n" + shown.lstrip("\n"))
+
+
+def test_the_page_of_kernels_shows_the_rust_example() -> None:
+    """The Rust code of the page is a file that cargo compiles and runs."""
+    source = (ROOT / "crates" / "refeed" / "examples" / "custom_kernel.rs").read_text(encoding="utf-8")
+    (shown,) = blocks("docs/custom-kernels.md", "rust")
     assert source.endswith("\n\n" + shown.lstrip("\n"))
 
 

@@ -45,10 +45,12 @@ def test_the_tree() -> None:
     assert {name for name, names in bases.items() if "RuntimeError" in names} == {
         "CancelledError",
         "CompletionError",
+        "DuplicateValueError",
         "KernelError",
         "StateBusyError",
         "StateClosedError",
     }
+    assert issubclass(refeed.MissingValueError, IndexError)
     assert issubclass(refeed.InternalError, Exception)
     for name in errors.__all__:
         assert getattr(refeed, name) is getattr(errors, name)
@@ -294,7 +296,7 @@ def test_other_options() -> None:
 
 def test_contexts_accept_only_what_works() -> None:
     with pytest.raises(TypeError):
-        runtime.RuntimeContext(allocator=None)  # type: ignore[call-arg]
+        runtime.RuntimeContext(release=None)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         runtime.RuntimeContext(verbose="x")  # type: ignore[arg-type]
     with pytest.raises(refeed.ValueTypeError, match="verbose"):

@@ -59,6 +59,7 @@ fn bits(state: &PersistentValueState) -> Vec<(Vec<usize>, Vec<u8>)> {
 fn context() -> RuntimeContext {
     let options = RuntimeContextOptions {
         events_enabled: true,
+        ..RuntimeContextOptions::default()
     };
     RuntimeContext::with_options(KernelContext::default(), options)
 }

@@ -6,7 +6,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use refeed_graph::{BindError, BindingError, LoadError, ModelError};
 use refeed_runtime::kernel::OpError;
-use refeed_runtime::{CompletionError, RunError, SessionError, StateError, StateFileError};
+use refeed_runtime::{
+    CompletionError, ContextError, NodePath, RegisterError, RunError, SessionError, StateError,
+    StateFileError,
+};
 use refeed_values::encoded::EncodedError;
 use refeed_values::{AppendError, ExtentError, TensorError};
 use std::fmt::Display;
@@ -32,10 +35,12 @@ pub(crate) enum Class {
     Inference,
     CopyWarning,
     SymbolWarning,
+    MissingValue,
+    DuplicateValue,
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 17] = [
+    const ALL: [(Class, &'static str); 19] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
@@ -53,6 +58,8 @@ impl Class {
         (Class::Inference, "InferenceError"),
         (Class::CopyWarning, "CopyWarning"),
         (Class::SymbolWarning, "SymbolWarning"),
+        (Class::MissingValue, "MissingValueError"),
+        (Class::DuplicateValue, "DuplicateValueError"),
     ];
 
     /// The Python class.
@@ -188,23 +195,67 @@ fn out_of_memory(error: &OpError) -> bool {
     }
 }
 
+/// The exception that a kernel of Python raised, at whatever depth, and the node that raised it.
+fn raised(error: RunError) -> Result<(PyErr, NodePath), RunError> {
+    let RunError { node, source } = error;
+    let source = match source {
+        OpError::Custom(own) => match own.downcast::<PyErr>() {
+            Ok(raised) => return Ok((*raised, node)),
+            Err(own) => OpError::Custom(own),
+        },
+        OpError::Nested(inner) => match raised(*inner) {
+            Ok(found) => return Ok(found),
+            Err(inner) => OpError::Nested(Box::new(inner)),
+        },
+        OpError::Iteration { number, source } => match raised(*source) {
+            Ok(found) => return Ok(found),
+            Err(source) => OpError::Iteration {
+                number,
+                source: Box::new(source),
+            },
+        },
+        source => source,
+    };
+    Err(RunError { node, source })
+}
+
+impl IntoPyErr for OpError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            error if out_of_memory(&error) => PyMemoryError::new_err(error.to_string()),
+            error => Class::ValueType.error(py, error),
+        }
+    }
+}
+
+impl IntoPyErr for ContextError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            ContextError::Missing(_) => Class::MissingValue,
+            ContextError::Taken(_) => Class::DuplicateValue,
+            _ => Class::ValueType,
+        };
+        class.error(py, self)
+    }
+}
+
+impl IntoPyErr for RegisterError {
+    fn into_py(self, py: Python<'_>) -> PyErr {
+        Class::ValueType.error(py, self)
+    }
+}
+
 impl IntoPyErr for RunError {
     fn into_py(self, py: Python<'_>) -> PyErr {
-        let message = self.to_string();
-        if out_of_memory(&self.source) {
-            return PyMemoryError::new_err(message);
+        match raised(self) {
+            Err(error) => failed(py, &error),
+            Ok((raised, node)) => {
+                // What was raised comes out as itself; a class without notes goes without one.
+                let note = format!("raised by the kernel of {node}");
+                let _ = raised.value(py).call_method1("add_note", (note,));
+                raised
+            }
         }
-        if self.is_interrupt() {
-            return Class::Cancelled.error(py, message);
-        }
-        let made = || -> PyResult<PyErr> {
-            let keywords = PyDict::new(py);
-            keywords.set_item("node", &*self.node.name)?;
-            keywords.set_item("op_type", &*self.node.op_type)?;
-            let error = Class::Kernel.class(py)?.call((message,), Some(&keywords))?;
-            Ok(PyErr::from_value(error))
-        };
-        made().unwrap_or_else(|error| error)
     }
 }
 
@@ -227,6 +278,25 @@ impl IntoPyErr for CompletionError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         Class::Completion.error(py, self)
     }
+}
+
+/// The exception of a node that failed otherwise.
+fn failed(py: Python<'_>, error: &RunError) -> PyErr {
+    let message = error.to_string();
+    if out_of_memory(&error.source) {
+        return PyMemoryError::new_err(message);
+    }
+    if error.is_interrupt() {
+        return Class::Cancelled.error(py, message);
+    }
+    let made = || -> PyResult<PyErr> {
+        let keywords = PyDict::new(py);
+        keywords.set_item("node", &*error.node.name)?;
+        keywords.set_item("op_type", &*error.node.op_type)?;
+        let error = Class::Kernel.class(py)?.call((message,), Some(&keywords))?;
+        Ok(PyErr::from_value(error))
+    };
+    made().unwrap_or_else(|error| error)
 }
 
 impl IntoPyErr for StateError {

@@ -18,6 +18,7 @@ pub(crate) mod numpy;
 pub(crate) mod owner;
 pub(crate) mod payload;
 pub(crate) mod registry;
+pub(crate) mod reservation;
 
 use crate::error::Class;
 use crate::runtime::tensor::PyTensor;

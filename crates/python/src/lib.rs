@@ -23,9 +23,15 @@ mod _native {
     #[pymodule_export]
     use crate::bind::{PyBindReport, PyBoundPair, bind, known_schemes};
     #[pymodule_export]
+    use crate::interop::reservation::PyAppendReservation;
+    #[pymodule_export]
     use crate::model::{PyBinding, PyModel, PyOperatorUse, PyValueInfo, load};
     #[pymodule_export]
     use crate::onnx_builder::PyGraphBuilder;
+    #[pymodule_export]
+    use crate::runtime::allocators::{
+        PyExecutionArena, PyIoArena, PyRawBufferAllocator, PySimpleRawBufferAllocator,
+    };
     #[pymodule_export]
     use crate::runtime::completion::PyTaskCompletion;
     #[pymodule_export]
@@ -35,9 +41,15 @@ mod _native {
         tensor_from_numpy, tensor_from_proto, tensor_to_numpy, tensor_to_proto,
     };
     #[pymodule_export]
+    use crate::runtime::custom_kernel::{
+        clear_custom_kernels, register_custom_kernel, unregister_custom_kernel,
+    };
+    #[pymodule_export]
     use crate::runtime::events::PyRuntimeEvent;
     #[pymodule_export]
     use crate::runtime::explain::{PyBindingReport, PyExplanation};
+    #[pymodule_export]
+    use crate::runtime::kernel_invocation::PyKernelInvocation;
     #[pymodule_export]
     use crate::runtime::options::PyRuntimeSessionOptions;
     #[pymodule_export]

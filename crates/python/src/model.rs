@@ -250,7 +250,12 @@ impl PyModel {
     fn run<'py>(&self, feeds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let py = feeds.py();
         let session = self.session.get_or_try_init(py, || {
-            PyRuntimeSession::make(py, self.inner.clone(), RuntimeSessionOptions::default())
+            PyRuntimeSession::make(
+                py,
+                self.inner.clone(),
+                RuntimeSessionOptions::default(),
+                None,
+            )
         })?;
         session.run_feeds(feeds, None)
     }

@@ -50,6 +50,12 @@ where
     finish(py, outcome)
 }
 
+/// Comes back to the interpreter from inside of native work, for a kernel that is written in Python.
+pub(crate) fn reattached<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
+    let _outside = Detached(DETACHED.replace(false));
+    Python::attach(work)
+}
+
 /// Runs short native work with the interpreter held. A panic becomes `refeed.InternalError`.
 pub(crate) fn attached<T, E: IntoPyErr>(
     py: Python<'_>,

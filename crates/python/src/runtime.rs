@@ -1,11 +1,14 @@
 //! `refeed.runtime`: tensors, contexts, options, sessions, states, events.
 
+pub(crate) mod allocators;
 pub(crate) mod completion;
 pub(crate) mod context;
 pub(crate) mod conversion;
+pub(crate) mod custom_kernel;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod feeds;
+pub(crate) mod kernel_invocation;
 pub(crate) mod message;
 pub(crate) mod options;
 pub(crate) mod quantization;

@@ -80,12 +80,14 @@
 //! | [`Model`], [`Tensor`] | yes | yes | immutable handles; clones share the payload |
 //! | [`RuntimeSession`] | yes | yes | threads may run one session at the same time |
 //! | [`PersistentValueState`] | yes | yes | one operation at a time; a second one fails at once with `Busy` |
-//! | [`RuntimeContext`] | yes | yes | clones share the event log |
+//! | [`RuntimeContext`] | yes | yes | clones share events, values, kernels and allocators |
 //! | [`TaskCompletion`], [`Checkpoint`] | yes | yes | any thread may cancel a run; any state of the model goes back |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// Models written as text.
+pub use refeed_graph::parser;
 /// The ONNX wire format.
 pub use refeed_proto as proto;
 /// Element types, tensors, views, append blocks.
@@ -97,13 +99,16 @@ pub use refeed_graph::{
     BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
 };
 pub use refeed_runtime::{
-    AppendReuse, BatchAxes, BindingReport, Captured, Checkpoint, CompletionError, EventKind,
-    Explanation, KernelContext, NodeTable, NodeTiming, OperatorUse, OpsetId, Outcome, Outputs,
-    PersistentValueState, Poll, Prepared, RunControl, RuntimeContext, RuntimeContextOptions,
-    RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, SessionError,
-    StateError, StateFileError, StorageReport, TaskCompletion, TaskStatus, survey,
+    AppendReuse, BatchAxes, BindingReport, Captured, Checkpoint, CompletionError, ContextError,
+    EventKind, Explanation, KernelContext, NodeTable, NodeTiming, OperatorUse, OpsetId, Outcome,
+    Outputs, PersistentValueState, Poll, Prepared, RegisterError, RunControl, RuntimeContext,
+    RuntimeContextOptions, RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions,
+    SessionError, StateError, StateFileError, StorageReport, TaskCompletion, TaskStatus, ValueKind,
+    ValueStore, clear_kernels, kernel, register_kernel, survey, unregister_kernel,
 };
-pub use refeed_values::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor};
+pub use refeed_values::{
+    DType, EncodedValue, RawBufferAllocator, RuntimeSequence, RuntimeValue, StructValue, Tensor,
+};
 
 #[cfg(test)]
 mod tests {

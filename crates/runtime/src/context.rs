@@ -4,9 +4,7 @@ mod values;
 
 pub use values::{ContextError, ValueKind, ValueStore};
 
-use crate::events::{
-    EventLog, Meter, NodeTable, RuntimeEvent, RuntimeEventAction, StorageReport,
-};
+use crate::events::{EventLog, Meter, NodeTable, RuntimeEvent, RuntimeEventAction, StorageReport};
 use crate::kernel::{Build, Kernel, OpError};
 use crate::registry::{RegisterError, RegistryCell};
 use refeed_graph::ModelError;

@@ -314,7 +314,7 @@ impl Workspace {
                 .clone()
                 .ok_or_else(|| StateError::EmptyOutput(name.clone()))?;
             let RuntimeValue::Tensor(tensor) = &value else {
-                outputs.push(self.keep_apart(core, name, value, feeds, bound(position))?);
+                outputs.push(self.keep_apart(name, value, feeds, bound(position))?);
                 continue;
             };
             let foreign = tensor.provenance() == Provenance::Foreign;
@@ -353,7 +353,6 @@ impl Workspace {
     /// whole value is a feed that is handed straight through.
     fn keep_apart(
         &mut self,
-        core: &Core,
         name: &Arc<str>,
         value: RuntimeValue,
         feeds: &[(usize, RuntimeValue)],
@@ -365,7 +364,7 @@ impl Workspace {
         }
         let mut copied = 0;
         let apart = value.replace_foreign(&mut |tensor| {
-            let copy = tensor.to_dense(&core.allocator)?;
+            let copy = tensor.to_dense(self.pool.output_allocator())?;
             copied += copy.bytes();
             Ok(copy)
         });

@@ -1,15 +1,28 @@
 """`ReferenceEvaluator`: NumPy in, NumPy out, as in the `onnx` package."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 import refeed
-from refeed._native import Model, RuntimeSession, load
+from refeed._native import (
+    KernelInvocation,
+    Model,
+    RawBufferAllocator,
+    RuntimeContext,
+    RuntimeEvent,
+    RuntimeSession,
+    load,
+    register_custom_kernel,
+    unregister_custom_kernel,
+)
+from refeed.onnx.messages import NodeProto
 
 __all__ = ["ReferenceEvaluator"]
+
+Kernel: TypeAlias = Callable[..., Any]
 
 
 class ReferenceEvaluator:
@@ -19,6 +32,14 @@ class ReferenceEvaluator:
     ----------
     proto : Model, onnx.ModelProto, bytes, str or os.PathLike
         The model.
+    verbose : int
+        Only 0.
+    events_enabled : bool
+        Whether storage events are recorded; `events` returns them.
+    allocator : RawBufferAllocator, optional
+        Where runs take memory for intermediate values.
+    io_allocator : RawBufferAllocator, optional
+        Where runs take memory for outputs.
 
     Raises
     ------
@@ -28,9 +49,20 @@ class ReferenceEvaluator:
         When `proto` is no model.
     """
 
-    def __init__(self, proto: "Model | bytes | str | os.PathLike[str] | Any") -> None:
+    def __init__(
+        self,
+        proto: "Model | bytes | str | os.PathLike[str] | Any",
+        *,
+        verbose: int = 0,
+        events_enabled: bool = False,
+        allocator: RawBufferAllocator | None = None,
+        io_allocator: RawBufferAllocator | None = None,
+    ) -> None:
         self._model = load(proto)
-        self._session = RuntimeSession(self._model)
+        self._context = RuntimeContext(
+            events_enabled=events_enabled, verbose=verbose, allocator=allocator, io_allocator=io_allocator
+        )
+        self._session = RuntimeSession(self._model, context=self._context)
         self._outputs = [value.name for value in self._model.outputs]
         given = set(self._model.initializer_names)
         self._inputs = [value.name for value in self._model.inputs if value.name not in given]
@@ -78,8 +110,70 @@ class ReferenceEvaluator:
                 known = ", ".join(self._outputs)
                 raise refeed.ValueTypeError(f"unknown graph output `{name}`: expected one of {known}")
         given = {name: _plain(value) for name, value in feeds.items() if value is not None}
-        results = self._session.run(given)
+        results = self._session.run(given, self._context)
         return [_arrays(results[name]) for name in wanted]
+
+    def events(self) -> list[RuntimeEvent]:
+        """Return a copy of all events of earlier runs; always empty with events off."""
+        return self._context.events()
+
+    def register_custom_kernel(self, domain: str, op_type: str, fn: Kernel) -> None:
+        """Make a function the kernel of an operator, for the runs of this evaluator.
+
+        It comes before kernels that are registered for the whole process and before refeed's own; functions of the
+        model and control flow come before it.
+
+        Parameters
+        ----------
+        domain : str
+            The operator's domain; ``"ai.onnx"`` is the same as ``""``.
+        op_type : str
+            The operator.
+        fn : function of (node, *arrays)
+            Gets the node's message and one array an input (None for one that is left out), and returns an array, or a
+            tuple or list of one array for each output.
+
+        Raises
+        ------
+        refeed.ValueTypeError
+            When the operator has no name, or is control flow.
+        TypeError
+            When `fn` cannot be called.
+        """
+        self._context.register_custom_kernel(domain, op_type, _of_arrays(fn))
+
+    def unregister_custom_kernel(self, domain: str, op_type: str) -> bool:
+        """Forget a kernel of this evaluator; False when there is none."""
+        return self._context.unregister_custom_kernel(domain, op_type)
+
+    @staticmethod
+    def register_custom_kernel_global(domain: str, op_type: str, fn: Kernel) -> None:
+        """Make a function the kernel of an operator for the whole process.
+
+        The arguments are those of `register_custom_kernel`. It is used by evaluators and sessions that are made from
+        now on.
+        """
+        register_custom_kernel(domain, op_type, _of_arrays(fn))
+
+    @staticmethod
+    def unregister_custom_kernel_global(domain: str, op_type: str) -> bool:
+        """Forget a kernel of the process; False when there is none."""
+        return unregister_custom_kernel(domain, op_type)
+
+
+def _of_arrays(fn: Kernel) -> Callable[[NodeProto, KernelInvocation], Any]:
+    """Make a kernel of a function of arrays."""
+    if not callable(fn):
+        raise TypeError(f"fn: expected a function of a node and arrays, got {type(fn).__name__}")
+
+    def kernel(node: NodeProto, invocation: KernelInvocation) -> Any:
+        arrays = [None if value is None else _arrays(value) for value in invocation.inputs]
+        results = fn(node, *arrays)
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        return tuple(_plain(result) for result in results)
+
+    return kernel
 
 
 def _arrays(value: Any) -> Any:

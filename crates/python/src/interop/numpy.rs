@@ -208,28 +208,57 @@ pub(crate) struct ArrayBase {
 
 /// A read-only array over a tensor's memory, strides included.
 pub(crate) fn export<'py>(py: Python<'py>, tensor: &Tensor) -> Result<Bound<'py, PyAny>, Refused> {
-    let dtype = tensor.dtype();
+    let _memory = Registration::new(tensor.clone());
+    let base = Bound::new(py, ArrayBase { _memory })?.into_any();
+    let address = tensor.as_ptr().cast_mut();
+    // SAFETY: the layout lies inside the tensor's memory (`Tensor::from_parts`), which `base` keeps alive; the array is not
+    // writable.
+    unsafe { over(py, tensor.dtype(), tensor.layout(), address, base, 0) }
+}
+
+/// A writable array over memory that `base` keeps.
+///
+/// # Safety
+/// The elements that `layout` reaches from `address` on are initialised memory that stays where it is while `base` lives,
+/// and nobody else reads or writes it meanwhile.
+pub(crate) unsafe fn lend<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    layout: &Layout,
+    address: *mut u8,
+    base: Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>, Refused> {
+    // SAFETY: the caller's promise.
+    unsafe { over(py, dtype, layout, address, base, flags::NPY_ARRAY_WRITEABLE) }
+}
+
+/// An array over memory that `base` keeps, with these flags.
+///
+/// # Safety
+/// The elements that `layout` reaches from `address` on are initialised memory that stays where it is while `base` lives;
+/// with the flag for writing, nobody else uses it meanwhile.
+unsafe fn over<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    layout: &Layout,
+    address: *mut u8,
+    base: Bound<'py, PyAny>,
+    wanted: i32,
+) -> Result<Bound<'py, PyAny>, Refused> {
     let descr = descr(py, dtype)?;
     let size = dtype.size().unwrap_or(1) as isize;
     let mut shape: SmallVec<[npy_intp; 6]> =
-        tensor.shape().iter().map(|&dim| dim as npy_intp).collect();
-    let mut strides: SmallVec<[npy_intp; 6]> = tensor
+        layout.shape().iter().map(|&dim| dim as npy_intp).collect();
+    let mut strides: SmallVec<[npy_intp; 6]> = layout
         .strides()
         .iter()
         .map(|&stride| stride * size)
         .collect();
-    if tensor.elements() == 0 {
+    if layout.elements() == 0 {
         // Nothing is reached, so any strides will do; NumPy checks none.
         strides.fill(size);
     }
-    let base = Bound::new(
-        py,
-        ArrayBase {
-            _memory: Registration::new(tensor.clone()),
-        },
-    )?;
-    // SAFETY: the layout lies inside the tensor's memory (`Tensor::from_parts`), which `base` keeps alive. The flags do
-    // not say writeable. NewFromDescr takes over `descr`, SetBaseObject takes over `base`, also when they fail.
+    // SAFETY: the caller's promise. NewFromDescr takes over `descr`, SetBaseObject takes over `base`, also when they fail.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -238,8 +267,8 @@ pub(crate) fn export<'py>(py: Python<'py>, tensor: &Tensor) -> Result<Bound<'py,
             shape.len() as i32,
             shape.as_mut_ptr(),
             strides.as_mut_ptr(),
-            tensor.as_ptr().cast_mut().cast(),
-            0,
+            address.cast(),
+            wanted,
             std::ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;

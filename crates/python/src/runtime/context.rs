@@ -1,11 +1,20 @@
 //! `OpsetId`, `KernelContext`, `RuntimeContext`.
 
-use crate::error::Class;
+use crate::error::{Class, IntoPyErr};
 use crate::run;
+use crate::runtime::allocators::PyRawBufferAllocator;
+use crate::runtime::custom_kernel::factory;
 use crate::runtime::events::PyRuntimeEvent;
+use crate::runtime::tensor::{PyTensor, Warned, size};
+use crate::runtime::value::{self, Reader};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use refeed_runtime::{KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions};
+use pyo3::types::{PyDict, PyList, PyString};
+use refeed_runtime::{
+    ContextError, KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions,
+    RuntimeEventAction, StorageReport, ValueKind,
+};
+use refeed_values::RuntimeValue;
 
 #[pyclass(name = "OpsetId", module = "refeed.runtime", eq, from_py_object)]
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -98,17 +107,99 @@ impl PyKernelContext {
 #[pyclass(name = "RuntimeContext", module = "refeed.runtime", frozen)]
 pub(crate) struct PyRuntimeContext {
     pub(crate) inner: RuntimeContext,
+    allocator: Option<Py<PyRawBufferAllocator>>,
+    io_allocator: Option<Py<PyRawBufferAllocator>>,
+    warned: Warned,
+}
+
+/// An action and what is reported with it: a name, and storage counters where the action has some.
+///
+/// # Errors
+/// When the action is none, or a field is unknown, no size, or not of the action.
+pub(crate) fn storage_of(
+    action: &Bound<'_, PyAny>,
+    fields: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(RuntimeEventAction, Option<String>, StorageReport)> {
+    const ACTIONS: [RuntimeEventAction; 5] = [
+        RuntimeEventAction::Add,
+        RuntimeEventAction::Replace,
+        RuntimeEventAction::Remove,
+        RuntimeEventAction::RunNode,
+        RuntimeEventAction::PersistentStorage,
+    ];
+    let py = action.py();
+    let number: i32 = action.extract()?;
+    let action = ACTIONS
+        .into_iter()
+        .find(|known| *known as i32 == number)
+        .ok_or_else(|| {
+            let text = format!("action: expected a RuntimeEventAction, got {number}");
+            Class::ValueType.error(py, text)
+        })?;
+    let (mut name, mut storage) = (None, StorageReport::default());
+    for (key, value) in fields.into_iter().flat_map(|fields| fields.iter()) {
+        let key = key.cast_into::<PyString>()?;
+        let key = key.to_str()?;
+        if key == "name" {
+            name = Some(value.extract::<String>()?);
+            continue;
+        }
+        let counter = match key {
+            "storage_allocations" => &mut storage.allocations,
+            "storage_allocated_bytes" => &mut storage.allocated_bytes,
+            "storage_prefix_copied_bytes" => &mut storage.prefix_copied_bytes,
+            "storage_append_copied_bytes" => &mut storage.append_copied_bytes,
+            "storage_reuse_count" => &mut storage.reuse_count,
+            _ => {
+                let text = format!("record_event() got an unexpected field `{key}`");
+                return Err(PyTypeError::new_err(text));
+            }
+        };
+        if action != RuntimeEventAction::PersistentStorage {
+            let text = format!("{key}: only events of kPersistentStorage have storage counters");
+            return Err(Class::ValueType.error(py, text));
+        }
+        *counter = size(&value, key)? as u64;
+    }
+    Ok((action, name, storage))
+}
+
+impl PyRuntimeContext {
+    fn put_as(
+        &self,
+        name: &Bound<'_, PyString>,
+        value: &Bound<'_, PyAny>,
+        kind: &str,
+    ) -> PyResult<()> {
+        let kind = kind_of(name.py(), kind)?;
+        let value = Reader::new("value", None).read(value, name)?;
+        self.inner.values().put(name.to_str()?, value, kind);
+        Ok(())
+    }
+
+    fn names_of(&self, wanted: impl Fn(&RuntimeValue) -> bool) -> Vec<String> {
+        let names = self.inner.values().names(wanted).into_iter();
+        names.map(|name| name.to_string()).collect()
+    }
+}
+
+fn kind_of(py: Python<'_>, kind: &str) -> PyResult<ValueKind> {
+    kind.parse()
+        .map_err(|error: ContextError| error.into_py(py))
 }
 
 #[pymethods]
 impl PyRuntimeContext {
     #[new]
-    #[pyo3(signature = (kernel_ctx = None, *, events_enabled = false, verbose = 0))]
+    #[pyo3(signature = (kernel_ctx = None, *, events_enabled = false, verbose = 0, allocator = None,
+        io_allocator = None))]
     fn new(
         py: Python<'_>,
         kernel_ctx: Option<PyKernelContext>,
         events_enabled: bool,
         verbose: i64,
+        allocator: Option<Py<PyRawBufferAllocator>>,
+        io_allocator: Option<Py<PyRawBufferAllocator>>,
     ) -> PyResult<PyRuntimeContext> {
         if verbose != 0 {
             return Err(
@@ -116,14 +207,17 @@ impl PyRuntimeContext {
             );
         }
         let kernel = kernel_ctx.unwrap_or_default().inner;
+        let handle = |held: &Py<PyRawBufferAllocator>| held.get().inner.clone();
+        let options = RuntimeContextOptions {
+            events_enabled,
+            allocator: allocator.as_ref().map(handle),
+            io_allocator: io_allocator.as_ref().map(handle),
+        };
         Ok(PyRuntimeContext {
-            inner: RuntimeContext::with_options(
-                kernel,
-                RuntimeContextOptions {
-                    events_enabled,
-                    ..RuntimeContextOptions::default()
-                },
-            ),
+            inner: RuntimeContext::with_options(kernel, options),
+            allocator,
+            io_allocator,
+            warned: Warned::default(),
         })
     }
 
@@ -142,6 +236,16 @@ impl PyRuntimeContext {
     #[getter]
     fn verbose(&self) -> i64 {
         0
+    }
+
+    #[getter]
+    fn execution_allocator(&self, py: Python<'_>) -> Option<Py<PyRawBufferAllocator>> {
+        self.allocator.as_ref().map(|held| held.clone_ref(py))
+    }
+
+    #[getter]
+    fn io_allocator(&self, py: Python<'_>) -> Option<Py<PyRawBufferAllocator>> {
+        self.io_allocator.as_ref().map(|held| held.clone_ref(py))
     }
 
     fn events(&self) -> Vec<PyRuntimeEvent> {
@@ -176,6 +280,157 @@ impl PyRuntimeContext {
 
     fn clear_events(&self) {
         self.inner.clear_events();
+    }
+
+    #[pyo3(signature = (action, **fields))]
+    fn record_event(
+        &self,
+        action: &Bound<'_, PyAny>,
+        fields: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let (action, name, storage) = storage_of(action, fields)?;
+        let name = name.unwrap_or_default();
+        self.inner.record_event(action, &name, storage);
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.inner.values().tensor(name).is_ok()
+    }
+
+    fn remove(&self, name: &str) -> bool {
+        self.inner.values().remove(name).is_some()
+    }
+
+    #[pyo3(signature = (name, tensor, kind = "input"))]
+    fn set(
+        &self,
+        name: &Bound<'_, PyString>,
+        tensor: &Bound<'_, PyAny>,
+        kind: &str,
+    ) -> PyResult<()> {
+        let py = name.py();
+        let kind = kind_of(py, kind)?;
+        let value = Reader::new("value", None).read(tensor, name)?;
+        self.inner
+            .values()
+            .set(name.to_str()?, value, kind)
+            .map_err(|error| error.into_py(py))
+    }
+
+    #[pyo3(signature = (name, tensor, kind = "intermediate"))]
+    fn put(
+        &self,
+        name: &Bound<'_, PyString>,
+        tensor: &Bound<'_, PyAny>,
+        kind: &str,
+    ) -> PyResult<()> {
+        self.put_as(name, tensor, kind)
+    }
+
+    fn put_value(&self, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put_as(name, value, "intermediate")
+    }
+
+    fn get(&self, name: &Bound<'_, PyString>) -> PyResult<PyTensor> {
+        let tensor = self
+            .inner
+            .values()
+            .tensor(name.to_str()?)
+            .map_err(|error| error.into_py(name.py()))?;
+        Ok(PyTensor::new(
+            tensor,
+            name.clone().unbind(),
+            self.warned.clone(),
+        ))
+    }
+
+    fn get_value<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, text) = (name.py(), name.to_str()?);
+        let value = self.inner.values().get(text);
+        let value = value.ok_or_else(|| ContextError::Missing(text.to_string()).into_py(py))?;
+        value::write(py, value, &name.clone().unbind(), &self.warned)
+    }
+
+    fn kind(&self, py: Python<'_>, name: &str) -> PyResult<&'static str> {
+        let kind = self.inner.values().kind(name);
+        let kind = kind.ok_or_else(|| ContextError::Missing(name.to_string()).into_py(py))?;
+        Ok(kind.as_str())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.names_of(|value| value.tensor().is_some())
+    }
+
+    fn has_sequence(&self, name: &str) -> bool {
+        let value = self.inner.values().get(name);
+        value.is_some_and(|value| value.elements().is_some())
+    }
+
+    fn sequence_names(&self) -> Vec<String> {
+        self.names_of(|value| value.elements().is_some())
+    }
+
+    fn get_sequence<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, text) = (name.py(), name.to_str()?);
+        match self.inner.values().get(text) {
+            Some(value) if value.elements().is_some() => {
+                value::write(py, value, &name.clone().unbind(), &self.warned)
+            }
+            Some(other) => {
+                let got = other.kind();
+                let text = format!("value `{text}`: expected a sequence, got {got}");
+                Err(Class::ValueType.error(py, text))
+            }
+            None => Err(ContextError::Missing(text.to_string()).into_py(py)),
+        }
+    }
+
+    fn put_sequence(&self, name: &Bound<'_, PyString>, values: &Bound<'_, PyList>) -> PyResult<()> {
+        self.put_as(name, values, "intermediate")
+    }
+
+    #[pyo3(signature = (name))]
+    fn has_map(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    fn map_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn put_map(&self, name: &str, values: &Bound<'_, PyDict>) -> PyResult<()> {
+        let text = format!(
+            "value `{name}`: maps are not supported; a structured value is put with put_value"
+        );
+        Err(Class::ValueType.error(values.py(), text))
+    }
+
+    fn clear(&self) {
+        self.inner.values().clear();
+        self.inner.clear_events();
+    }
+
+    #[pyo3(signature = (domain, op_type, r#fn))]
+    fn register_custom_kernel(
+        &self,
+        domain: &str,
+        op_type: &str,
+        r#fn: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let factory = factory(r#fn)?;
+        self.inner
+            .register_kernel(domain, op_type, factory)
+            .map_err(|error| error.into_py(r#fn.py()))
+    }
+
+    fn unregister_custom_kernel(&self, domain: &str, op_type: &str) -> bool {
+        self.inner.unregister_kernel(domain, op_type)
+    }
+
+    fn clear_custom_kernels(&self) {
+        self.inner.clear_kernels();
     }
 
     fn __repr__(&self) -> String {

@@ -8,6 +8,7 @@ use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::state::PyPersistentValueState;
 use crate::runtime::tensor::Warned;
 use crate::runtime::value::named;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use refeed_graph::Model;
@@ -28,13 +29,17 @@ impl PyRuntimeSession {
         py: Python<'_>,
         model: Model,
         options: RuntimeSessionOptions,
+        context: Option<&PyRuntimeContext>,
     ) -> PyResult<PyRuntimeSession> {
         let names = Arc::new(Names::new(py, &model));
-        let inner = run::detached(py, || RuntimeSession::new(model, options))?;
+        let context = context.map_or_else(RuntimeContext::default, |given| given.inner.clone());
+        let inner = run::detached(py, || {
+            RuntimeSession::with_context(model, options, &context)
+        })?;
         Ok(PyRuntimeSession {
             inner,
             names,
-            context: RuntimeContext::default(),
+            context,
             warned: Warned::default(),
         })
     }
@@ -58,7 +63,7 @@ impl PyRuntimeSession {
 impl PyRuntimeSession {
     #[new]
     #[pyo3(signature = (model, options = None, *, persistent_tensor_initial_capacity = None, append_reuse = None,
-        binding_uses = None, max_length = None, memory_limit = None, check_shapes = None))]
+        binding_uses = None, max_length = None, memory_limit = None, check_shapes = None, context = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         model: &Bound<'_, PyAny>,
@@ -69,6 +74,7 @@ impl PyRuntimeSession {
         max_length: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         check_shapes: Option<&Bound<'_, PyAny>>,
+        context: Option<&Bound<'_, PyRuntimeContext>>,
     ) -> PyResult<PyRuntimeSession> {
         let keywords = Keywords {
             capacity: persistent_tensor_initial_capacity,
@@ -79,7 +85,8 @@ impl PyRuntimeSession {
             check_shapes,
         };
         let options = keywords.or(options)?;
-        PyRuntimeSession::make(model.py(), source::model(model, true)?, options)
+        let context = context.map(Bound::get);
+        PyRuntimeSession::make(model.py(), source::model(model, true)?, options, context)
     }
 
     #[pyo3(signature = (feeds, context = None))]
@@ -87,8 +94,18 @@ impl PyRuntimeSession {
         &self,
         feeds: &Bound<'py, PyAny>,
         context: Option<&Bound<'py, PyRuntimeContext>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        self.run_feeds(feeds, context.map(Bound::get))
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if let Ok(kept) = feeds.cast::<PyRuntimeContext>() {
+            if context.is_some() {
+                let text = "feeds: expected a dict, got a second RuntimeContext";
+                return Err(PyTypeError::new_err(text));
+            }
+            let (py, kept) = (feeds.py(), &kept.get().inner);
+            let poll = run::poll(py);
+            run::detached(py, || self.inner.run_context(kept, poll))?;
+            return Ok(None);
+        }
+        self.run_feeds(feeds, context.map(Bound::get)).map(Some)
     }
 
     fn new_state(&self, initial: &Bound<'_, PyAny>) -> PyResult<PyPersistentValueState> {
@@ -103,6 +120,7 @@ impl PyRuntimeSession {
         Ok(PyPersistentValueState::new_of(
             state,
             Arc::clone(&self.names),
+            self.context.clone(),
         ))
     }
 

@@ -35,11 +35,15 @@ pub(crate) struct PyPersistentValueState {
 }
 
 impl PyPersistentValueState {
-    pub(crate) fn new_of(inner: PersistentValueState, names: Arc<Names>) -> PyPersistentValueState {
+    pub(crate) fn new_of(
+        inner: PersistentValueState,
+        names: Arc<Names>,
+        context: RuntimeContext,
+    ) -> PyPersistentValueState {
         PyPersistentValueState {
             inner,
             names,
-            context: RuntimeContext::default(),
+            context,
             warned: Warned::default(),
             told: AtomicBool::new(false),
         }
@@ -66,7 +70,8 @@ impl PyPersistentValueState {
 impl PyPersistentValueState {
     #[new]
     #[pyo3(signature = (model, initial, options = None, *, persistent_tensor_initial_capacity = None,
-        append_reuse = None, binding_uses = None, max_length = None, memory_limit = None, check_shapes = None))]
+        append_reuse = None, binding_uses = None, max_length = None, memory_limit = None, check_shapes = None,
+        context = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         model: &Bound<'_, PyAny>,
@@ -78,6 +83,7 @@ impl PyPersistentValueState {
         max_length: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         check_shapes: Option<&Bound<'_, PyAny>>,
+        context: Option<&Bound<'_, PyRuntimeContext>>,
     ) -> PyResult<PyPersistentValueState> {
         let keywords = Keywords {
             capacity: persistent_tensor_initial_capacity,
@@ -92,13 +98,15 @@ impl PyPersistentValueState {
         let model = source::model(model, true)?;
         let initial = feeds::values(initial, "initial value", &model)?;
         let names = Arc::new(Names::new(py, &model));
+        let context =
+            context.map_or_else(RuntimeContext::default, |given| given.get().inner.clone());
         let inner = run::detached(py, || {
             let initial = initial
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.clone()));
-            PersistentValueState::new(model, initial, options)
+            PersistentValueState::with_context(model, initial, options, &context)
         })?;
-        Ok(Self::new_of(inner, names))
+        Ok(Self::new_of(inner, names, context))
     }
 
     #[classmethod]
@@ -114,7 +122,7 @@ impl PyPersistentValueState {
         let model = source::model(model, true)?;
         let names = Arc::new(Names::new(py, &model));
         let inner = run::detached(py, || PersistentValueState::from_file(model, path, options))?;
-        Ok(Self::new_of(inner, names))
+        Ok(Self::new_of(inner, names, RuntimeContext::default()))
     }
 
     #[pyo3(signature = (context = None, feeds = None, completion = None))]
@@ -183,7 +191,8 @@ impl PyPersistentValueState {
 
     fn fork(&self, py: Python<'_>) -> PyResult<PyPersistentValueState> {
         let inner = run::attached(py, || self.inner.fork())?;
-        Ok(Self::new_of(inner, Arc::clone(&self.names)))
+        let names = Arc::clone(&self.names);
+        Ok(Self::new_of(inner, names, self.context.clone()))
     }
 
     fn truncate(&self, py: Python<'_>, length: &Bound<'_, PyAny>) -> PyResult<()> {

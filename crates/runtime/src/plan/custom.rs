@@ -93,6 +93,7 @@ impl Kernel for Checked {
 
 fn fits(ty: &ValueType, value: &RuntimeValue) -> bool {
     match (ty, value) {
+        (ValueType::Optional(inside), value) => fits(inside, value),
         (ValueType::Unset, _)
         | (ValueType::Struct(_), RuntimeValue::Struct(_) | RuntimeValue::Encoded(_))
         | (ValueType::Sequence(_), RuntimeValue::Sequence(_)) => true,

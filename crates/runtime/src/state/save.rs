@@ -80,7 +80,11 @@ impl PersistentValueState {
         if model.bindings().is_empty() {
             return Err(StateError::NoBindings);
         }
-        let core = Arc::new(Core::new(model, options)?);
+        let core = Arc::new(Core::new(
+            model,
+            options,
+            crate::registry::Kernels::of_process(),
+        )?);
         let mut warnings = Vec::new();
         let values = retained(&core, path.as_ref(), &mut warnings)?;
         Ok(Self::from_parts(core, values, warnings))
