@@ -85,7 +85,7 @@ def test_what_is_no_value_is_refused() -> None:
     context = runtime.RuntimeContext()
     for value in (object(), "text", [1.0, 2.0], ONE[::-1]):
         with pytest.raises(TypeError):
-            context.put_value("x", value)
+            context.put_value("x", value)  # type: ignore[arg-type]
     assert context.names() == []
 
 

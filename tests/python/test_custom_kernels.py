@@ -48,7 +48,7 @@ def adds(by: float) -> Callable[[onnx.NodeProto, runtime.KernelInvocation], Any]
 
 
 def run(session: runtime.RuntimeSession, context: runtime.RuntimeContext | None = None) -> np.ndarray:
-    return session.run({"x": ONE}, context)["y"].numpy()
+    return np.asarray(session.run({"x": ONE}, context)["y"].numpy())
 
 
 def test_a_kernel_gets_its_node_and_puts_by_name() -> None:
