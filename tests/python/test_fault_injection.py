@@ -146,6 +146,19 @@ def test_a_failure_anywhere_in_a_step(name: str) -> None:
     assert total > 20
 
 
+@pytest.mark.filterwarnings("ignore::refeed.SymbolWarning")
+@pytest.mark.parametrize("name", [name for name, case in BY_NAME.items() if case.get("refs")])
+def test_no_result_depends_on_what_memory_held_before(name: str) -> None:
+    model, initial, steps = _start(name)
+    seen = []
+    for byte in (None, 0xA5, 0xFF):
+        testing.fill(byte)
+        state = runtime.PersistentValueState(model, initial)
+        seen.append([_bits(state.run(feeds)) for feeds in steps])
+        testing.fill(None)
+    assert seen[0] == seen[1] == seen[2]
+
+
 def test_a_reset_whose_values_cannot_be_read_changes_nothing() -> None:
     model, initial, (first, *_) = _sequence()
     state = runtime.PersistentValueState(model, initial)

@@ -4,7 +4,7 @@
 
 mod scenarios;
 
-use refeed_runtime::testing::{Mode, Site, arm, count, disarm};
+use refeed_runtime::testing::{Mode, Site, arm, count, disarm, fill};
 use refeed_runtime::{KernelContext, PersistentValueState, RuntimeContext, RuntimeContextOptions};
 use refeed_values::{Allocator, RuntimeValue, Tensor};
 use scenarios::{Scenario, scenarios};
@@ -205,4 +205,28 @@ fn rows_of_a_failed_call_are_given_back() {
     let mut bindings = explanation.bindings.iter();
     let in_place = bindings.all(|binding| binding.outcome.to_string() == "in place");
     assert!(in_place, "{explanation}");
+}
+
+#[test]
+fn no_result_depends_on_what_memory_held_before() {
+    for scenario in scenarios() {
+        let runs = [None, Some(0xA5), Some(0xFF)].map(|byte| {
+            fill(byte);
+            let state = (scenario.build)();
+            let mut seen = Vec::new();
+            for step in 0..STEPS {
+                let outputs = state.run(&context(), (scenario.feeds)(step)).unwrap();
+                let mut found = Vec::new();
+                outputs
+                    .values()
+                    .iter()
+                    .for_each(|value| leaves(value, &mut found));
+                seen.extend(found.into_iter().map(|(_, shape, bytes)| (shape, bytes)));
+            }
+            fill(None);
+            seen
+        });
+        assert_eq!(runs[0], runs[1], "{}", scenario.name);
+        assert_eq!(runs[0], runs[2], "{}", scenario.name);
+    }
 }

@@ -53,6 +53,13 @@ pub(crate) mod testing {
         Ok(testing::count(site(name)?))
     }
 
+    /// Fills memory that this thread's steps get for results with a byte; `None` ends it.
+    #[pyfunction]
+    #[pyo3(signature = (byte))]
+    fn fill(byte: Option<u8>) {
+        testing::fill(byte);
+    }
+
     /// The names of all sites.
     #[pyfunction]
     fn sites() -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! Planted failures, for tests. Not compiled into a released wheel.
 
 use crate::kernel::OpError;
-pub use refeed_values::testing::{Mode, Site, arm, count, disarm};
+pub use refeed_values::testing::{Mode, Site, arm, count, disarm, fill};
 
 /// Passes a site of this crate.
 ///

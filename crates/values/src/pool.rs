@@ -67,6 +67,18 @@ impl Pool {
     /// # Errors
     /// When the extent overflows or memory cannot be had.
     pub fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Result<TensorMut, TensorError> {
+        let found = self.find(dtype, shape);
+        #[cfg(feature = "testing")]
+        if let Some(byte) = crate::testing::filling() {
+            return found.map(|mut tensor| {
+                tensor.as_mut_bytes().fill(byte);
+                tensor
+            });
+        }
+        found
+    }
+
+    fn find(&mut self, dtype: DType, shape: &[usize]) -> Result<TensorMut, TensorError> {
         let bytes = Extent::new(dtype, shape)?.bytes();
         let elsewhere = match &self.output {
             Some(output) if self.publishing => Some(output),

@@ -88,7 +88,18 @@ struct Planted {
 
 thread_local! {
     static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    static FILL: Cell<Option<u8>> = const { Cell::new(None) };
     static PASSED: Cell<[usize; Site::ALL.len()]> = const { Cell::new([0; Site::ALL.len()]) };
+}
+
+/// Fills the memory that this thread's arenas hand out with a byte; `None` ends it. Kernels must write all of it, so no
+/// result may depend on the byte.
+pub fn fill(byte: Option<u8>) {
+    FILL.set(byte);
+}
+
+pub(crate) fn filling() -> Option<u8> {
+    FILL.get()
 }
 
 /// Plants a failure at passage number `number`, from 0, of this thread. It takes the place of one planted earlier.
@@ -160,6 +171,17 @@ mod tests {
         assert!(strike(Site::Allocation));
         assert!(disarm());
         assert_eq!(count(Site::Kernel), before + 1);
+    }
+
+    #[test]
+    fn arenas_hand_out_the_byte_until_told_otherwise() {
+        let mut pool = crate::Pool::new(crate::Allocator::default());
+        fill(Some(0xA5));
+        let mut given = pool.tensor(crate::DType::Float, &[3, 5]).unwrap();
+        assert!(given.as_mut_bytes().iter().all(|&byte| byte == 0xA5));
+        fill(None);
+        let mut given = pool.tensor(crate::DType::Float, &[3, 5]).unwrap();
+        assert!(given.as_mut_bytes().iter().all(|&byte| byte == 0));
     }
 
     #[test]
