@@ -11,7 +11,7 @@ use refeed_runtime::{
     StateFileError,
 };
 use refeed_values::encoded::EncodedError;
-use refeed_values::{AppendError, ExtentError, TensorError};
+use refeed_values::{AppendError, ExtentError, TensorError, ValueError};
 use std::fmt::Display;
 use std::io;
 
@@ -186,6 +186,7 @@ impl IntoPyErr for SessionError {
 fn out_of_memory(error: &OpError) -> bool {
     match error {
         OpError::Tensor(TensorError::Alloc(_))
+        | OpError::Compound(ValueError::Tensor(TensorError::Alloc(_)))
         | OpError::Append(AppendError::Alloc(_) | AppendError::Tensor(TensorError::Alloc(_))) => {
             true
         }
