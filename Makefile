@@ -73,9 +73,12 @@ tsan: ## Appending and reading forks under ThreadSanitizer
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	cargo test --quiet --locked -p refeed-values --test threads --target $(TARGET)
 
-asan: ## The tests of the memory crate under AddressSanitizer
+asan: ## The memory crate and the states' tests under AddressSanitizer
 	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
 	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked -p refeed-values --lib --tests --target $(TARGET)
+	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
+	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked -p refeed-tests --lib --target $(TARGET) -- \
+	faults forks state_model feedback appends tails
 
 message-machine: ## 100,000 random edits beside official messages (after test-python)
 	REFEED_MESSAGE_STEPS=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_message_machine.py
