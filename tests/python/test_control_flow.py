@@ -255,55 +255,6 @@ def test_states_of_a_bound_loop_are_kept_apart_from_feeds() -> None:
         assert out["present"].numpy().tolist() == [1, 2]
 
 
-def _recorder() -> refeed.Model:
-    """present, a sequence, = past with x * 2, x * 4, ... behind it, one each iteration."""
-    nodes = [
-        node("Identity", ["c"], ["d"]),
-        node("Add", ["s", "s"], ["t"]),
-        node("SequenceInsert", ["log", "t"], ["longer"]),
-    ]
-    record = helper.make_tensor_sequence_value_info
-    body = _body(
-        nodes,
-        [info("d", BOOL, []), info("t", FLOAT, [2]), record("longer", FLOAT, None)],
-        info("s", FLOAT, [2]),
-        record("log", FLOAT, None),
-    )
-    model = graphs.model(
-        [node("Loop", ["m", "", "x", "past"], ["y", "present"], body=body)],
-        [info("m", INT64, []), info("x", FLOAT, [2]), record("past", FLOAT, None)],
-        [info("y", FLOAT, [2]), record("present", FLOAT, None)],
-    )
-    return refeed.bind(model, [("past", "present")])[0]
-
-
-def test_a_bound_loop_goes_on_where_it_stopped_wherever_it_fails() -> None:
-    testing: Any = refeed._native._testing  # type: ignore[attr-defined]
-    state = State(_recorder(), {"past": []})
-    want: list[list[float]] = []
-    for step in range(1, 4):
-        feeds = {"m": np.array(step), "x": _rows([step, -step])}
-        number = 0
-        while True:
-            testing.arm(number)
-            failed = ""
-            try:
-                out = state.run(feeds)
-            except refeed.KernelError as error:
-                failed = str(error)
-            assert testing.disarm() == bool(failed)
-            if not failed:
-                break
-            assert "injected failure" in failed
-            assert [element.numpy().tolist() for element in state.values["past"]] == want
-            number += 1
-        # Before and after the loop and each of the three nodes in each iteration, and before the publication.
-        assert number == 2 + 6 * step + 1
-        want += [[step * 2.0**i, -step * 2.0**i] for i in range(1, step + 1)]
-        assert out["y"].numpy().tolist() == want[-1]
-        assert [element.numpy().tolist() for element in state.values["past"]] == want
-
-
 def test_iterations_use_the_same_memory_again() -> None:
     """300 states of 100,000 bytes, in the memory of a few."""
     body = _body(

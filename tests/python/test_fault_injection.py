@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import refeed
 from graphs import Array
-from onnx import helper
+from onnx import TensorProto, helper
 from refeed import _native, runtime
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "data" / "models"
@@ -65,6 +65,42 @@ ERRORS: dict[str, tuple[type[Exception], ...]] = {
     "to_python": (MemoryError,),
     "publication": (refeed.KernelError,),
 }
+
+
+def _loop() -> tuple[refeed.Model, dict[str, Any], list[dict[str, Any]]]:
+    """Make a model of which each step puts x * 2, x * 4, ... behind the sequence `past`, one each iteration."""
+    record = helper.make_tensor_sequence_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["c"], ["d"]),
+            helper.make_node("Add", ["s", "s"], ["t"]),
+            helper.make_node("SequenceInsert", ["log", "t"], ["longer"]),
+        ],
+        "body",
+        [
+            graphs.info("i", TensorProto.INT64, []),
+            graphs.info("c", TensorProto.BOOL, []),
+            graphs.info("s", graphs.FLOAT, [2]),
+            record("log", graphs.FLOAT, None),
+        ],
+        [
+            graphs.info("d", TensorProto.BOOL, []),
+            graphs.info("t", graphs.FLOAT, [2]),
+            record("longer", graphs.FLOAT, None),
+        ],
+    )
+    proto = graphs.model(
+        [helper.make_node("Loop", ["m", "", "x", "past"], ["y", "present"], body=body)],
+        [
+            graphs.info("m", TensorProto.INT64, []),
+            graphs.info("x", graphs.FLOAT, [2]),
+            record("past", graphs.FLOAT, None),
+        ],
+        [graphs.info("y", graphs.FLOAT, [2]), record("present", graphs.FLOAT, None)],
+    )
+    model, _ = refeed.bind(proto, [("past", "present")])
+    steps = [{"m": np.array(count), "x": np.array([count, -count], np.float32)} for count in (2, 3, 1)]
+    return model, {"past": []}, steps
 
 
 def _sequence() -> tuple[refeed.Model, dict[str, Any], list[dict[str, Any]]]:
@@ -122,11 +158,12 @@ def _plant(
 
 @pytest.mark.filterwarnings("ignore::refeed.SymbolWarning")
 @pytest.mark.parametrize(
-    "name", ["sequence", "dynamo18_llama", "optimum_gpt2", "optimum_t5_merged", "mobius_llama", "ts17_lstmlm"]
+    "name", ["sequence", "loop", "dynamo18_llama", "optimum_gpt2", "optimum_t5_merged", "mobius_llama", "ts17_lstmlm"]
 )
 def test_a_failure_anywhere_in_a_step(name: str) -> None:
     assert sorted(ERRORS) == sorted(testing.sites())
-    model, initial, (first, second, third) = _sequence() if name == "sequence" else _start(name)
+    made = {"sequence": _sequence, "loop": _loop}.get(name)
+    model, initial, (first, second, third) = made() if made else _start(name)
     context = runtime.RuntimeContext(events_enabled=True)
 
     def fresh() -> runtime.PersistentValueState:

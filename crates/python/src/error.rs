@@ -197,7 +197,7 @@ fn out_of_memory(error: &OpError) -> bool {
 }
 
 /// The exception that a kernel of Python raised, at whatever depth, and the node that raised it.
-fn raised(error: RunError) -> Result<(PyErr, NodePath), RunError> {
+fn raised(error: RunError) -> Result<(PyErr, NodePath), Box<RunError>> {
     let RunError { node, source } = error;
     let source = match source {
         OpError::Custom(own) => match own.downcast::<PyErr>() {
@@ -206,18 +206,15 @@ fn raised(error: RunError) -> Result<(PyErr, NodePath), RunError> {
         },
         OpError::Nested(inner) => match raised(*inner) {
             Ok(found) => return Ok(found),
-            Err(inner) => OpError::Nested(Box::new(inner)),
+            Err(inner) => OpError::Nested(inner),
         },
         OpError::Iteration { number, source } => match raised(*source) {
             Ok(found) => return Ok(found),
-            Err(source) => OpError::Iteration {
-                number,
-                source: Box::new(source),
-            },
+            Err(source) => OpError::Iteration { number, source },
         },
         source => source,
     };
-    Err(RunError { node, source })
+    Err(Box::new(RunError { node, source }))
 }
 
 impl IntoPyErr for OpError {
