@@ -318,7 +318,7 @@ def test_a_closed_state_reads_no_values() -> None:
     state = s.state(s.keep(s.struct(a=s.tensor([2]))), {"past": {"a": floats(2)}})
     state.close()
     with pytest.raises(refeed.StateClosedError):
-        state.run({**TICK, "past": object()})
+        state.run({**TICK, "past": {"a": object()}})
     with pytest.raises(refeed.StateClosedError):
         state.reset({"past": {"a": object()}})
     with pytest.raises(refeed.StateClosedError):

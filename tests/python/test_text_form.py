@@ -334,5 +334,5 @@ def test_the_refusal_names_the_way_out_where_there_is_one() -> None:
     nothing = messages.TensorProto(dims=[1])
     for fidelity in ("equivalent", "lossy"):
         with pytest.raises(printer.PrintError) as caught:
-            printer.to_text(nothing, fidelity=fidelity)  # type: ignore[arg-type]
+            printer.to_text(nothing, fidelity=fidelity)
         assert "lossy" not in str(caught.value)

@@ -133,8 +133,8 @@ impl FieldMethod {
         let parameters = PyList::empty(py);
         if self.message.is_none() {
             let class = inspect.getattr("Parameter")?;
-            let kind = class.getattr("POSITIONAL_ONLY")?;
-            parameters.append(class.call1(("message", kind))?)?;
+            let kind = class.getattr("POSITIONAL_OR_KEYWORD")?;
+            parameters.append(class.call1(("self", kind))?)?;
         }
         inspect.getattr("Signature")?.call1((parameters,))
     }
@@ -142,7 +142,7 @@ impl FieldMethod {
     #[getter]
     fn __text_signature__(&self) -> &'static str {
         if self.message.is_none() {
-            "(message, /)"
+            "(self)"
         } else {
             "()"
         }
