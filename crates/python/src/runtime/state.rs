@@ -158,10 +158,12 @@ impl PyPersistentValueState {
             poll: run::poll(py),
             completion: completion.map(|completion| &completion.get().inner),
         };
-        let prepared = run::detached(py, || self.inner.prepare(context, &read, control))?;
+        let mut prepared = run::detached(py, || self.inner.prepare(context, &read, control))?;
         // Results that Python cannot be given are not published: the caller has nothing, so nothing has happened.
         let values = prepared.outputs().to_vec();
         let outputs = named(py, &self.names.outputs, values, &self.warned)?;
+        // A loser's results go before its step does (in the order of their declarations), or its rows would be seen.
+        run::attached(py, || prepared.decide())?;
         run::attached(py, || prepared.publish())?;
         Ok(outputs)
     }

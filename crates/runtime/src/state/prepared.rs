@@ -18,6 +18,8 @@ pub struct Prepared<'a> {
     state: &'a PersistentValueState,
     inner: Taken<'a, Inner>,
     running: Option<Running<'a>>,
+    /// Whether the race with a canceller is won, or there is none.
+    decided: bool,
     /// There until the publication or the drop.
     step: Option<Step>,
 }
@@ -64,6 +66,7 @@ impl PersistentValueState {
                 return Ok(Prepared {
                     state: self,
                     inner,
+                    decided: running.is_none(),
                     running,
                     step: Some(step),
                 });
@@ -84,14 +87,26 @@ impl Prepared<'_> {
         self.step.as_ref().map_or(&[], |step| &step.outputs)
     }
 
+    /// Decides the race with whoever may cancel the step: from now on nobody can. Publishing does it too; apart from it, it
+    /// is for callers that made something of the outputs, and must drop that before this, so that the rows of a cancelled
+    /// step can be given back.
+    ///
+    /// # Errors
+    /// When the step's completion was cancelled first.
+    pub fn decide(&mut self) -> Result<(), StateError> {
+        if let Some(running) = self.running.as_ref().filter(|_| !self.decided) {
+            running.publish()?;
+            self.decided = true;
+        }
+        Ok(())
+    }
+
     /// Publishes all next values at once.
     ///
     /// # Errors
     /// When the step's completion was cancelled first. Nothing was published then.
     pub fn publish(mut self) -> Result<Outputs, StateError> {
-        if let Some(running) = &self.running {
-            running.publish()?;
-        }
+        self.decide()?;
         let Some(step) = self.step.take() else {
             unreachable!("the step is there until it is published or dropped");
         };
