@@ -95,8 +95,9 @@ races: ## 1,000,000 races of a publication with a cancellation (after test-pytho
 kills: ## 200 processes killed while they save a state (after test-python)
 	REFEED_KILLS=200 $(BIN)/python -m pytest --timeout 7200 tests/python/test_state_files.py
 
-soak: ## 100,000 steps of a state with flat memory (after test-python)
-	REFEED_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_state_processes.py
+soak: ## 100,000 steps of a state and 10,000 failures of a kernel with flat memory (after test-python)
+	REFEED_SOAK=100000 REFEED_RAISES=10000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_state_processes.py \
+		tests/python/test_misbehaving_kernels.py
 
 capsules: ## 100,000 DLPack imports and exports on four threads (after test-python)
 	REFEED_CAPSULES=100000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_hostile_capsules.py
