@@ -2,7 +2,7 @@
 //! recorded in a log that a context and its calls share.
 //!
 //! With events off nothing is recorded, no clock is read, no counter moves and no lock is taken: a call without a log has
-//! a [`Meter`] whose every method starts by finding that out.
+//! a `Meter` whose every method starts by finding that out.
 
 mod capture;
 mod meter;
