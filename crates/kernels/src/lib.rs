@@ -35,6 +35,7 @@ pub mod matmul;
 pub mod movement;
 pub mod norm;
 pub mod pool;
+pub mod quantize;
 pub mod recurrent;
 pub mod reduce;
 pub mod reference;
