@@ -117,6 +117,7 @@ bench-python: $(VENV)/ready ## Calls, loading and decoding beside onnxruntime, o
 	$(BIN)/python benches/python/bench_load.py
 	$(BIN)/python benches/python/bench_decode.py
 	$(BIN)/python benches/python/bench_messages.py
+	$(BIN)/python benches/bench_persistent_feedback.py
 
 clean: ## Remove what builds and tests made
 	rm -rf target $(VENV) .venv
