@@ -5,18 +5,23 @@
 //! cannot leak, and a row that sees nothing is zero.
 //!
 //! The query heads that share a key/value head are worked on together: the rows of all of them, `heads of the group x
-//! length`, are cut into blocks. A block walks once over its keys in tiles of 64 and keeps for each row the largest
-//! score, the sum of exponentials and the weighted sum of values so far (`online_softmax`). With few rows keys are read
-//! in place (`dense`, decoding: bound by memory); with many, keys and values of a tile are packed and multiplied in
-//! registers.
+//! length`, are cut into blocks and, where there are few blocks, their keys into chunks (`split`). A task walks once over
+//! the keys of its chunk in tiles of 64 and keeps for each row the largest score, the sum of exponentials and the
+//! weighted sum of values so far (`online_softmax`). With few rows keys are read in place (`decode`: bound by memory);
+//! with many, tiles are multiplied in registers (`prefill`). Both are generic over how a cache is stored (`cache`); a
+//! strided tensor is one way (`dense`).
 //!
 //! Sources: A. Vaswani et al., Attention Is All You Need (2017); M. Milakov, N. Gimelshein, Online normalizer
 //! calculation for softmax (2018); T. Dao et al., FlashAttention (2022);
 //! <https://onnx.ai/onnx/operators/onnx__Attention.html>.
 
+mod cache;
+mod decode;
 mod dense;
 mod online_softmax;
+mod prefill;
 mod scores;
+mod split;
 mod visibility;
 
 pub use scores::{ScoreStage, attention_scores};
@@ -25,12 +30,9 @@ pub use visibility::{Mask, Visibility};
 use crate::pool::RowLayout;
 use crate::storage::{Accumulator, Real};
 use crate::{Compute, KernelError};
-use dense::Block;
+use dense::DenseCache;
 use refeed_values::View;
 use visibility::Visible;
-
-/// Rows of a block: a multiple of every `TILE_ROWS`.
-const BLOCK: usize = 96;
 
 /// Attention and its operands. Extents: `query_heads` is a multiple of `kv_heads`; query head `h` uses key/value head
 /// `h / (query_heads / kv_heads)`.
@@ -55,11 +57,9 @@ pub fn default_scale(head_size: usize) -> f64 {
     1.0 / (head_size as f64).sqrt()
 }
 
-/// Checked extents and operands.
-struct Prepared<'p, 'a, T: Real> {
+/// What the passes need, however the cache is stored: checked extents, queries and rules.
+struct Core<'p, 'a, T: Real> {
     query: &'p View<'a, T>,
-    key: &'p View<'a, T>,
-    value: &'p View<'a, T>,
     scale: T::Acc,
     softcap: T::Acc,
     visible: Visible<'a, T>,
@@ -72,7 +72,7 @@ struct Prepared<'p, 'a, T: Real> {
     value_size: usize,
 }
 
-impl<'p, 'a, T: Real> Prepared<'p, 'a, T> {
+impl<'p, 'a, T: Real> Core<'p, 'a, T> {
     fn new(problem: &'p AttentionProblem<'a, T>) -> Result<Self, KernelError> {
         let four = |operand, view: &View<'_, T>| match view.shape() {
             &[a, b, c, d] => Ok([a, b, c, d]),
@@ -82,7 +82,7 @@ impl<'p, 'a, T: Real> Prepared<'p, 'a, T> {
                 got: view.rank(),
             }),
         };
-        let [batch, heads, length, size] = four("query", &problem.query)?;
+        let [batch, _, _, size] = four("query", &problem.query)?;
         let [_, kv_heads, total, _] = four("key", &problem.key)?;
         let [_, _, _, value_size] = four("value", &problem.value)?;
         let key_shape = [batch, kv_heads, total, size];
@@ -97,19 +97,41 @@ impl<'p, 'a, T: Real> Prepared<'p, 'a, T> {
                 problem.value.shape(),
             ));
         }
+        let cache = [kv_heads, total, size, value_size];
+        let factors = (problem.scale, problem.softcap);
+        Core::over(&problem.query, factors, &problem.visibility, cache)
+    }
+
+    /// Queries `[batch, heads, length, size]` over a cache of `[kv_heads, total, size, value_size]`; `factors` are scale
+    /// and softcap.
+    fn over(
+        query: &'p View<'a, T>,
+        (scale, softcap): (f64, f64),
+        visibility: &Visibility<'a, T>,
+        [kv_heads, total, size, value_size]: [usize; 4],
+    ) -> Result<Self, KernelError> {
+        let &[batch, heads, length, got] = query.shape() else {
+            return Err(KernelError::Rank {
+                operand: "query",
+                expected: "4 axes",
+                got: query.rank(),
+            });
+        };
+        if got != size {
+            let expected = [batch, heads, length, size];
+            return Err(KernelError::shape("query", &expected, query.shape()));
+        }
         if heads > 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
             return Err(KernelError::Heads {
                 query_heads: heads,
                 kv_heads,
             });
         }
-        Ok(Prepared {
-            query: &problem.query,
-            key: &problem.key,
-            value: &problem.value,
-            scale: T::Acc::from_f64(problem.scale),
-            softcap: T::Acc::from_f64(problem.softcap),
-            visible: Visible::new(&problem.visibility, [batch, heads, length, total])?,
+        Ok(Core {
+            query,
+            scale: T::Acc::from_f64(scale),
+            softcap: T::Acc::from_f64(softcap),
+            visible: Visible::new(visibility, [batch, heads, length, total])?,
             batch,
             heads,
             kv_heads,
@@ -149,34 +171,25 @@ pub fn attention<T: Real>(
     out: &mut [T],
     layout: &RowLayout,
 ) -> Result<(), KernelError> {
-    let prepared = Prepared::new(problem)?;
-    let rows = [prepared.batch, prepared.heads, prepared.length];
-    if layout.shape != rows || layout.len != prepared.value_size {
+    T::attention(compute, problem, out, layout)
+}
+
+/// [`attention`], where it is compiled.
+pub(crate) fn dense_attention<T: Real>(
+    compute: &Compute<'_>,
+    problem: &AttentionProblem<'_, T>,
+    out: &mut [T],
+    layout: &RowLayout,
+) -> Result<(), KernelError> {
+    let core = Core::new(problem)?;
+    let rows = [core.batch, core.heads, core.length];
+    if layout.shape != rows || layout.len != core.value_size {
         let got = [&layout.shape[..], &[layout.len]].concat();
-        let expected = [&rows[..], &[prepared.value_size]].concat();
+        let expected = [&rows[..], &[core.value_size]].concat();
         return Err(KernelError::shape("attention output", &expected, &got));
     }
-    let parallel = compute.parallel(prepared.work());
-    let line = prepared.group() * prepared.length;
-    let ran = compute
-        .pool
-        .rows(out, layout, line, BLOCK, parallel, |rows| {
-            let block = Block {
-                problem: &prepared,
-                rows,
-            };
-            T::Acc::dispatch(compute.isa, block);
-        });
-    if !ran {
-        return Err(KernelError::Length {
-            operand: "attention output",
-            expected: rows
-                .into_iter()
-                .fold(prepared.value_size, usize::saturating_mul),
-            got: out.len(),
-        });
-    }
-    Ok(())
+    let cache = DenseCache::new(&problem.key, &problem.value);
+    split::run(compute, &core, &cache, out, layout)
 }
 
 #[cfg(test)]

@@ -479,7 +479,7 @@ impl RowLayout {
     }
 
     /// Whether no two rows share an element and all lie below `len`.
-    fn fits(&self, len: usize) -> bool {
+    pub(crate) fn fits(&self, len: usize) -> bool {
         if self.rows() == 0 || self.len == 0 {
             return true;
         }

@@ -2,6 +2,7 @@
 //!
 //! It is lent by a guard, not passed to a closure: a closure that stays a call would be compiled for the baseline CPU.
 
+use half::{bf16, f16};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
@@ -58,7 +59,7 @@ macro_rules! scratch {
                     .flatten()
                     .unwrap_or_default();
                 if buffer.len() < len {
-                    buffer.resize(len, 0.0);
+                    buffer.resize(len, $t::default());
                 }
                 Lent { buffer, len }
             }
@@ -75,6 +76,8 @@ macro_rules! scratch {
 }
 scratch!(f32, FLOATS);
 scratch!(f64, DOUBLES);
+scratch!(f16, HALVES);
+scratch!(bf16, BRAINS);
 
 #[cfg(test)]
 mod tests {

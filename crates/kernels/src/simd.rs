@@ -44,6 +44,8 @@ pub trait Simd<E: Accumulator>: Copy {
     fn select_lt(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
     /// Sum of the lanes, in a fixed order.
     fn sum(self, v: Self::V) -> E;
+    /// Sums of the lanes of four registers, each in a fixed order: cheaper than four sums.
+    fn sum_four(self, v: [Self::V; 4]) -> [E; 4];
     /// Largest lane, NaN apart.
     fn largest(self, v: Self::V) -> E;
     /// e to the power of each lane, within 2 units in the last place; 0 for -inf, NaN for NaN.
@@ -158,6 +160,10 @@ impl<E: Accumulator, const FUSED: bool> Simd<E> for Portable<E, FUSED> {
     #[inline(always)]
     fn sum(self, v: [E; 8]) -> E {
         ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+    }
+    #[inline(always)]
+    fn sum_four(self, v: [[E; 8]; 4]) -> [E; 4] {
+        v.map(|v| self.sum(v))
     }
     #[inline(always)]
     fn largest(self, v: [E; 8]) -> E {

@@ -1,8 +1,10 @@
 //! Element types that kernels compute with, and the type they accumulate in.
 
-use crate::Isa;
+use crate::attention::AttentionProblem;
+use crate::pool::RowLayout;
 use crate::scratch::Scratch;
 use crate::simd::{Op, Simd};
+use crate::{Compute, Isa, KernelError};
 use half::{bf16, f16};
 use refeed_values::Element;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub};
@@ -108,7 +110,7 @@ accumulator!(f32, run_f32, crate::simd::exp_lanes_f32);
 accumulator!(f64, run_f64, |v: [f64; 8], _| v.map(f64::exp));
 
 /// FLOAT, DOUBLE, FLOAT16 or BFLOAT16 storage, computed in [`Real::Acc`] and rounded once.
-pub trait Real: Element {
+pub trait Real: Element + Scratch {
     /// f64 for f64, else f32.
     type Acc: Accumulator;
     /// Widens exactly.
@@ -121,6 +123,27 @@ pub trait Real: Element {
     fn as_acc(x: &[Self]) -> Option<&[Self::Acc]>;
     /// The slice itself when storage and accumulator are one type.
     fn as_acc_mut(x: &mut [Self]) -> Option<&mut [Self::Acc]>;
+    /// [`crate::attention::attention`], compiled in this crate once for each type.
+    #[doc(hidden)]
+    fn attention(
+        compute: &Compute<'_>,
+        problem: &AttentionProblem<'_, Self>,
+        out: &mut [Self],
+        layout: &RowLayout,
+    ) -> Result<(), KernelError>;
+}
+
+macro_rules! attention_of_type {
+    () => {
+        fn attention(
+            compute: &Compute<'_>,
+            problem: &AttentionProblem<'_, Self>,
+            out: &mut [Self],
+            layout: &RowLayout,
+        ) -> Result<(), KernelError> {
+            crate::attention::dense_attention(compute, problem, out, layout)
+        }
+    };
 }
 
 macro_rules! own_accumulator {
@@ -147,6 +170,7 @@ macro_rules! own_accumulator {
             fn as_acc_mut(x: &mut [$t]) -> Option<&mut [$t]> {
                 Some(x)
             }
+            attention_of_type!();
         }
     };
 }
@@ -177,6 +201,7 @@ macro_rules! widened {
             fn as_acc_mut(_: &mut [$t]) -> Option<&mut [f32]> {
                 None
             }
+            attention_of_type!();
         }
     };
 }

@@ -1,27 +1,74 @@
-//! Attention of one block of query rows over a dense cache (strided, but with one element type).
+//! A cache that is a strided tensor: its keys and values, and the products of few query rows with rows where they lie.
 
-use super::online_softmax::{Row, adjust};
+use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen};
 use super::visibility::TILE;
-use super::{BLOCK, Prepared};
-use crate::matmul::micro::{Lines, axpys, dots, narrow, tile, widen};
-use crate::pool::Rows;
-use crate::scratch::Scratch;
-use crate::simd::{Op, Simd};
+use crate::matmul::micro::{Lines, axpys, widen};
+use crate::simd::Simd;
 use crate::storage::{Accumulator, Real};
+use crate::vecmath::bodies::load_part;
 use refeed_values::View;
 
-/// Up to this many rows read keys and values in place.
-const FEW: usize = 8;
-
-/// Query rows that share a key/value head.
-pub(super) struct Block<'t, 'p, 'a, T: Real> {
-    pub(super) problem: &'t Prepared<'p, 'a, T>,
-    pub(super) rows: Rows<'t, T>,
+/// Keys `[batch, kv_heads, total, size]` and values of one element type.
+pub(super) struct DenseCache<'c, 'a, T> {
+    keys: &'c View<'a, T>,
+    values: &'c View<'a, T>,
 }
 
-/// Keys or values of one head: dense rows where they lie, or a view that is copied tile by tile.
-enum Source<'a, T> {
+impl<'c, 'a, T: Real> DenseCache<'c, 'a, T> {
+    pub(super) fn new(keys: &'c View<'a, T>, values: &'c View<'a, T>) -> Self {
+        DenseCache { keys, values }
+    }
+}
+
+impl<'a, T: Real> Cache<T::Acc> for DenseCache<'_, 'a, T> {
+    type Head<'s>
+        = DenseHead<'a, T>
+    where
+        Self: 's;
+
+    #[inline(always)]
+    fn head(&self, batch: usize, head: usize) -> Option<DenseHead<'a, T>> {
+        Some(DenseHead {
+            keys: Source::new(self.keys, batch, head)?,
+            values: Source::new(self.values, batch, head)?,
+            end: self.keys.shape()[2],
+        })
+    }
+}
+
+/// One head: a single segment.
+pub(super) struct DenseHead<'a, T> {
+    keys: Source<'a, T>,
+    values: Source<'a, T>,
+    end: usize,
+}
+
+impl<'a, T: Real> Head<T::Acc> for DenseHead<'a, T> {
+    type Keys<'s>
+        = &'s Source<'a, T>
+    where
+        Self: 's;
+    type Values<'s>
+        = &'s Source<'a, T>
+    where
+        Self: 's;
+
+    #[inline(always)]
+    fn segment(&self, key: usize) -> Option<Segment<&Source<'a, T>, &Source<'a, T>>> {
+        (key < self.end).then_some(Segment {
+            keys: &self.keys,
+            values: &self.values,
+            start: 0,
+            end: self.end,
+        })
+    }
+}
+
+/// Rows of one head: dense ones where they lie, or a view that is copied row by row.
+pub(super) enum Source<'a, T> {
+    /// Each row is a slice.
     Lines(Lines<'a, T>),
+    /// Elements of a row are apart.
     Strided(View<'a, T>),
 }
 
@@ -33,367 +80,383 @@ impl<'a, T: Real> Source<'a, T> {
             None => Source::Strided(head),
         })
     }
-}
 
-/// Evaluates an expression with the rows of a tile, as `$lines`, and the number of the tile's first one, as `$first`;
-/// rows that are not dense are first copied, the ones of `$keys` only. A macro, because a closure that stays a call
-/// would be compiled for the baseline CPU.
-macro_rules! with_rows {
-    ($source:expr, $start:expr, $keys:expr, $width:expr, $copy:expr, |$lines:ident, $first:ident| $body:expr) => {
-        match &$source {
-            Source::Lines($lines) => {
-                let $first = $start;
-                $body
-            }
-            Source::Strided(view) => {
-                gather(view, $start, $keys, $width, &mut $copy);
-                let (all, $first) = (Lines::of(&$copy, $width), 0);
-                let $lines = &all;
-                $body
-            }
+    fn width(&self) -> usize {
+        match self {
+            Source::Lines(lines) => lines.width(),
+            Source::Strided(view) => view.shape()[1],
         }
-    };
-}
+    }
 
-/// Copies the rows of `keys` (bits) from `start` on into a tile of dense rows.
-fn gather<T: Real>(view: &View<'_, T>, start: usize, keys: u64, width: usize, out: &mut [T::Acc]) {
-    for j in (0..TILE).filter(|j| keys >> j & 1 == 1) {
-        let lane = view.lane(&[start + j]);
-        let values = lane.iter().flat_map(|lane| lane.iter());
-        for (x, slot) in values.zip(&mut out[j * width..][..width]) {
-            *slot = x.to_acc();
+    /// Elements that a tile of rows is copied into; none when they are slices already.
+    fn copied(&self) -> usize {
+        match self {
+            Source::Lines(_) => 0,
+            Source::Strided(view) => TILE * view.shape()[1],
+        }
+    }
+
+    /// The rows of a part as slices: where they lie, or copied to their places in a tile.
+    #[inline(always)]
+    fn lines<'r>(&'r self, part: Part, copy: &'r mut [T]) -> (Lines<'r, T>, Part) {
+        match self {
+            Source::Lines(lines) => (lines.clone(), part),
+            Source::Strided(view) => {
+                let width = self.width();
+                for place in (0..TILE).filter(|place| part.seen >> place & 1 == 1) {
+                    let lane = view.lane(&[part.row(place)]);
+                    let values = lane.iter().flat_map(|lane| lane.iter());
+                    for (x, slot) in values.zip(&mut copy[place * width..][..width]) {
+                        *slot = x;
+                    }
+                }
+                let part = Part {
+                    first: 0,
+                    at: 0,
+                    seen: part.seen,
+                };
+                (Lines::of(copy, width), part)
+            }
         }
     }
 }
 
-impl<T: Real> Op<T::Acc> for Block<'_, '_, '_, T> {
-    type Output = ();
+impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'a, T> {
+    #[inline(always)]
+    fn lend(&self, part: Part, rows: &mut [&'s [T::Acc]; TILE]) -> bool {
+        let Source::Lines(lines) = self else {
+            return false;
+        };
+        for (place, slot) in rows.iter_mut().enumerate() {
+            if part.seen >> place & 1 == 1 {
+                match T::as_acc(lines.line(part.row(place))) {
+                    Some(line) => *slot = line,
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
 
     #[inline(always)]
-    fn run<S: Simd<T::Acc>>(self, s: S) {
-        let Block { problem, mut rows } = self;
-        let (size, width) = (problem.size, problem.value_size);
-        let (batch, group) = (rows.line / problem.kv_heads, rows.line % problem.kv_heads);
-        let count = rows.count;
-        // Row `i` of the block: its query head and its place in the sequence.
-        let place = |i: usize| {
-            let row = rows.first + i;
-            let head = group * problem.group() + row / problem.length;
-            (head, row % problem.length)
-        };
-        let (Some(keys), Some(values)) = (
-            Source::new(problem.key, batch, group),
-            Source::new(problem.value, batch, group),
-        ) else {
-            return; // batch row and head are in range
-        };
-
-        let few = count <= FEW;
-        let (high, wide) = (S::TILE_ROWS, 2 * S::LANES);
-        // In the packed form rows and columns are filled up to whole panels.
-        let all = if few {
-            count
-        } else {
-            count.next_multiple_of(high)
-        };
-        let stride = if few {
-            width
-        } else {
-            width.next_multiple_of(wide)
-        };
-        let panels = if few { 0 } else { 1 };
-
-        let mut memory = T::Acc::scratch(
-            all * (size + stride + TILE)
-                + TILE
-                + panels * (all * TILE + TILE * (size + stride) + size.max(width)),
-        );
-        let (queries, rest) = memory.split_at_mut(all * size);
-        let (sums, rest) = rest.split_at_mut(all * stride);
-        let (scores, rest) = rest.split_at_mut(all * TILE);
-        let (bias, rest) = rest.split_at_mut(TILE);
-        let (left, rest) = rest.split_at_mut(panels * all * TILE);
-        let (key_panels, rest) = rest.split_at_mut(panels * TILE * size);
-        let (value_panels, line) = rest.split_at_mut(panels * TILE * stride);
-        sums.fill(T::Acc::ZERO);
-
-        let strided = |source: &Source<'_, T>| matches!(source, Source::Strided(_));
-        let copied = if strided(&keys) || strided(&values) {
-            TILE * size.max(width)
-        } else {
-            0
-        };
-        let mut copy = T::Acc::scratch(copied);
-
-        let mut ranges = [(0usize, 0usize); BLOCK];
-        let mut state = [Row::<T::Acc>::new(); BLOCK];
-        let mut bits = [0u64; BLOCK];
-        let (mut low, mut end) = (usize::MAX, 0);
-        for (i, range) in ranges.iter_mut().enumerate().take(count) {
-            let (head, position) = place(i);
-            *range = problem.visible.range(batch, position);
-            if range.0 < range.1 {
-                (low, end) = (low.min(range.0), end.max(range.1));
-            }
-            let Some(lane) = problem.query.lane(&[batch, head, position]) else {
-                return; // the row is in range
-            };
-            let at = if few {
-                (i * size, 1)
-            } else {
-                (i / high * high * size + i % high, high)
-            };
-            for (x, slot) in lane.iter().zip(queries[at.0..].iter_mut().step_by(at.1)) {
-                *slot = x.to_acc();
-            }
-        }
-        if !few {
-            for i in count..all {
-                let at = i / high * high * size + i % high;
-                for slot in queries[at..].iter_mut().step_by(high).take(size) {
-                    *slot = T::Acc::ZERO;
-                }
-            }
-        }
-
-        let mut start = low.min(end);
-        while start < end {
-            let (mut any, mut every) = (0u64, u64::MAX);
-            for i in 0..count {
-                let (head, position) = place(i);
-                bits[i] = problem
-                    .visible
-                    .tile([batch, head, position], ranges[i], start, bias);
-                any |= bits[i];
-                every &= bits[i];
-            }
-            if any == 0 {
-                start += TILE;
-                continue;
-            }
-
-            if few {
-                with_rows!(keys, start, any, size, copy, |lines, first| {
-                    few_scores(s, queries, size, lines, first, any, scores);
-                });
-            } else {
-                scores.fill(T::Acc::ZERO);
-                with_rows!(keys, start, any, size, copy, |lines, first| {
-                    pack_keys(s, lines, first, any, size, line, key_panels);
-                });
-                if size > 0 {
-                    for (i, a) in queries.chunks_exact(high * size).enumerate() {
-                        for (j, b) in key_panels.chunks_exact(wide * size).enumerate() {
-                            tile(s, a, b, &mut scores[i * high * TILE + j * wide..], TILE);
-                        }
+    fn widen<S: Simd<T::Acc>>(&self, s: S, part: Part, out: &mut [T::Acc], stride: usize) {
+        let width = self.width();
+        for place in (0..TILE).filter(|place| part.seen >> place & 1 == 1) {
+            let slot = &mut out[place * stride..][..width];
+            match self {
+                Source::Lines(lines) => widen(s, lines.line(part.row(place)), slot),
+                Source::Strided(view) => {
+                    let lane = view.lane(&[part.row(place)]);
+                    let values = lane.iter().flat_map(|lane| lane.iter());
+                    for (x, slot) in values.zip(slot) {
+                        *slot = x.to_acc();
                     }
                 }
             }
-
-            for i in 0..count {
-                let scores = &mut scores[i * TILE..][..TILE];
-                let summands = if problem.visible.has_bias() {
-                    let (head, position) = place(i);
-                    problem
-                        .visible
-                        .tile([batch, head, position], ranges[i], start, bias);
-                    Some(&*bias)
-                } else {
-                    None
-                };
-                adjust(s, scores, problem.scale, problem.softcap, summands);
-                state[i].take(s, scores, bits[i], &mut sums[i * stride..][..width]);
-            }
-
-            let seen = (&bits[..count], every);
-            if few {
-                with_rows!(values, start, any, width, copy, |lines, first| {
-                    few_values(s, scores, seen, lines, first, sums, stride);
-                });
-            } else {
-                for (i, weights) in scores.chunks_exact(TILE).enumerate() {
-                    let at = i / high * high * TILE + i % high;
-                    for (x, slot) in weights.iter().zip(left[at..].iter_mut().step_by(high)) {
-                        *slot = if i < count { *x } else { T::Acc::ZERO };
-                    }
-                }
-                with_rows!(values, start, any, width, copy, |lines, first| {
-                    let apart = pack_values(s, lines, first, (any, every), line, value_panels);
-                    if apart != 0 {
-                        let own = bits.map(|b| b & apart);
-                        few_values(s, scores, (&own[..count], 0), lines, first, sums, stride);
-                    }
-                });
-                for (i, a) in left.chunks_exact(high * TILE).enumerate() {
-                    for (j, b) in value_panels.chunks_exact(wide * TILE).enumerate() {
-                        tile(s, a, b, &mut sums[i * high * stride + j * wide..], stride);
-                    }
-                }
-            }
-            start += TILE;
-        }
-
-        for i in 0..count {
-            let sums = &mut sums[i * stride..][..width];
-            state[i].finish(s, sums);
-            narrow(sums, rows.row(i));
         }
     }
 }
 
-/// Scores of the keys of a tile (bits `any`), read where they lie.
+/// Places of a tile with their rows, close together.
+struct Listed<'a, T> {
+    rows: [&'a [T]; TILE],
+    places: [u8; TILE],
+    count: usize,
+}
+
+impl<'a, T: Real> Listed<'a, T> {
+    #[inline(always)]
+    fn new(lines: &Lines<'a, T>, part: Part, seen: u64) -> Self {
+        let mut listed = Listed {
+            rows: [&[]; TILE],
+            places: [0; TILE],
+            count: 0,
+        };
+        let mut left = seen;
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            left &= left - 1;
+            listed.rows[listed.count] = lines.line(part.row(place));
+            listed.places[listed.count] = place as u8;
+            listed.count += 1;
+        }
+        listed
+    }
+
+    #[inline(always)]
+    fn place(&self, n: usize) -> usize {
+        usize::from(self.places[n]) % TILE
+    }
+}
+
+impl<'s, 'a, T: Real> KeyRows<'s, T::Acc> for &'s Source<'a, T> {
+    #[inline(always)]
+    fn scores<S: Simd<T::Acc>>(
+        &self,
+        s: S,
+        queries: &[T::Acc],
+        size: usize,
+        part: Part,
+        scores: &mut [T::Acc],
+    ) {
+        let mut copy = T::scratch(self.copied());
+        let (lines, part) = self.lines(part, &mut copy);
+        let listed = Listed::new(&lines, part, part.seen);
+        score_listed(s, queries, size, &listed, scores);
+    }
+}
+
+impl<'s, 'a, T: Real> ValueRows<'s, T::Acc> for &'s Source<'a, T> {
+    #[inline(always)]
+    fn add<S: Simd<T::Acc>>(
+        &self,
+        s: S,
+        weights: Weights<'_, T::Acc>,
+        part: Part,
+        sums: &mut [T::Acc],
+        stride: usize,
+    ) {
+        let width = self.width();
+        let mut copy = T::scratch(self.copied());
+        let (lines, part) = self.lines(part, &mut copy);
+        let listed = Listed::new(&lines, part, part.seen & weights.every);
+        add_listed(s, weights.values, &listed, width, sums, stride);
+        let apart = part.seen & !weights.every;
+        if apart != 0 {
+            let listed = Listed::new(&lines, part, apart);
+            add_apart(s, weights, &listed, width, sums, stride);
+        }
+    }
+}
+
+/// Whether the register file holds four query rows times four vectors besides the operands.
 #[inline(always)]
-fn few_scores<T: Real, S: Simd<T::Acc>>(
+const fn wide_file<E: Accumulator, S: Simd<E>>() -> bool {
+    S::TILE_ROWS == 12
+}
+
+/// Products of every query row with the listed keys, four keys and up to four rows at a time.
+#[inline(always)]
+fn score_listed<T: Real, S: Simd<T::Acc>>(
     s: S,
     queries: &[T::Acc],
     size: usize,
-    keys: &Lines<'_, T>,
-    first: usize,
-    any: u64,
+    keys: &Listed<'_, T>,
     scores: &mut [T::Acc],
 ) {
     let count = scores.len() / TILE;
-    let query = |i: usize| &queries[i * size..][..size];
-    let mut j = 0;
-    while j < TILE && any >> j != 0 {
-        if any >> j & 1 == 0 {
-            j += 1;
-            continue;
+    let mut n = 0;
+    while n < keys.count {
+        // The last group of fewer than four repeats its last key.
+        let at = |j: usize| (n + j).min(keys.count - 1);
+        let rows = [at(0), at(1), at(2), at(3)].map(|n| keys.rows[n % TILE]);
+        let places = [at(0), at(1), at(2), at(3)].map(|n| keys.place(n % TILE));
+        let mut i = 0;
+        while i < count {
+            let left = count - i;
+            let taken = if wide_file::<T::Acc, S>() && left >= 4 {
+                score_rows::<T, S, 4>(s, queries, size, i, rows, places, scores)
+            } else if wide_file::<T::Acc, S>() && left == 3 {
+                score_rows::<T, S, 3>(s, queries, size, i, rows, places, scores)
+            } else if left >= 2 {
+                score_rows::<T, S, 2>(s, queries, size, i, rows, places, scores)
+            } else {
+                score_rows::<T, S, 1>(s, queries, size, i, rows, places, scores)
+            };
+            i += taken;
         }
-        if any >> j & 15 == 15 {
-            let at = first + j;
-            let k = [
-                keys.line(at),
-                keys.line(at + 1),
-                keys.line(at + 2),
-                keys.line(at + 3),
-            ];
-            let mut i = 0;
-            while i + 2 <= count {
-                let [a, b] = dots(s, [query(i), query(i + 1)], k);
-                scores[i * TILE + j..][..4].copy_from_slice(&a);
-                scores[(i + 1) * TILE + j..][..4].copy_from_slice(&b);
-                i += 2;
-            }
-            if i < count {
-                let [a] = dots(s, [query(i)], k);
-                scores[i * TILE + j..][..4].copy_from_slice(&a);
-            }
-            j += 4;
-        } else {
-            let k = [keys.line(first + j)];
-            for i in 0..count {
-                scores[i * TILE + j] = dots(s, [query(i)], k)[0][0];
-            }
-            j += 1;
-        }
+        n += 4;
     }
 }
 
-/// Adds to each row's sum the values of the keys it sees (`bits`, of which all rows see those in `every`), read where
-/// they lie.
+/// Products of query rows `i..i + R` with four keys; returns `R`.
 #[inline(always)]
-fn few_values<T: Real, S: Simd<T::Acc>>(
+fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
+    s: S,
+    queries: &[T::Acc],
+    size: usize,
+    i: usize,
+    keys: [&[T]; 4],
+    places: [usize; 4],
+    scores: &mut [T::Acc],
+) -> usize {
+    let l = S::LANES;
+    let zero = s.splat(T::Acc::ZERO);
+    let mut query: [&[T::Acc]; R] = [&[]; R];
+    for (r, row) in query.iter_mut().enumerate() {
+        *row = &queries[(i + r) * size..][..size];
+    }
+    let mut key = keys;
+    for row in &mut key {
+        *row = &row[..size];
+    }
+    let mut acc = [[zero; 4]; R];
+    let mut d = 0;
+    while d + l <= size {
+        let mut k = [zero; 4];
+        for j in 0..4 {
+            k[j] = T::load(s, &key[j][d..]);
+        }
+        for r in 0..R {
+            let q = s.load(&query[r][d..]);
+            for j in 0..4 {
+                acc[r][j] = s.fma(q, k[j], acc[r][j]);
+            }
+        }
+        d += l;
+    }
+    if d < size {
+        let mut k = [zero; 4];
+        for j in 0..4 {
+            k[j] = load_part(s, &key[j][d..], T::default());
+        }
+        for r in 0..R {
+            let q = load_part(s, &query[r][d..], T::Acc::ZERO);
+            for j in 0..4 {
+                acc[r][j] = s.fma(q, k[j], acc[r][j]);
+            }
+        }
+    }
+    for r in 0..R {
+        let sums = s.sum_four(acc[r]);
+        let scores = &mut scores[(i + r) * TILE..][..TILE];
+        for j in 0..4 {
+            scores[places[j] % TILE] = sums[j];
+        }
+    }
+    R
+}
+
+/// Values that are added at a time: their rows stay in the first cache for all query rows.
+const STEP: usize = 16;
+
+/// Adds the listed values, which every query row sees, to the sums of all rows.
+#[inline(always)]
+fn add_listed<T: Real, S: Simd<T::Acc>>(
     s: S,
     weights: &[T::Acc],
-    (bits, every): (&[u64], u64),
-    values: &Lines<'_, T>,
-    first: usize,
+    values: &Listed<'_, T>,
+    width: usize,
     sums: &mut [T::Acc],
     stride: usize,
 ) {
-    let width = values.width();
-    let any = bits.iter().fold(0, |all, b| all | b);
-    let mut j = 0;
-    while j < TILE && any >> j != 0 {
-        if every >> j & 15 == 15 {
-            let at = first + j;
-            let v = [
-                values.line(at),
-                values.line(at + 1),
-                values.line(at + 2),
-                values.line(at + 3),
-            ];
-            for i in 0..bits.len() {
-                let w = &weights[i * TILE + j..][..4];
-                let w = [w[0], w[1], w[2], w[3]];
-                axpys(s, w, v, &mut sums[i * stride..][..width]);
-            }
-            j += 4;
-            continue;
+    if width == 0 {
+        return;
+    }
+    let count = weights.len() / TILE;
+    let mut n = 0;
+    while n < values.count {
+        let rows = &values.rows[n..values.count.min(n + STEP)];
+        let places = &values.places[n..values.count.min(n + STEP)];
+        let mut i = 0;
+        while i < count {
+            let left = count - i;
+            let taken = if wide_file::<T::Acc, S>() && left >= 4 {
+                add_rows::<T, S, 4>(s, weights, i, (rows, places), width, sums, stride)
+            } else if wide_file::<T::Acc, S>() && left == 3 {
+                add_rows::<T, S, 3>(s, weights, i, (rows, places), width, sums, stride)
+            } else if left >= 2 {
+                add_rows::<T, S, 2>(s, weights, i, (rows, places), width, sums, stride)
+            } else {
+                add_rows::<T, S, 1>(s, weights, i, (rows, places), width, sums, stride)
+            };
+            i += taken;
         }
-        if any >> j & 1 == 1 {
-            let v = [values.line(first + j)];
-            for (i, own) in bits.iter().enumerate() {
-                if own >> j & 1 == 1 {
-                    let w = [weights[i * TILE + j]];
-                    axpys(s, w, v, &mut sums[i * stride..][..width]);
-                }
-            }
-        }
-        j += 1;
+        n += STEP;
     }
 }
 
-/// Packs the keys of a tile into panels of two registers of keys each; invisible ones are zeros.
+/// Adds values to the sums of query rows `i..i + R`; returns `R`.
 #[inline(always)]
-fn pack_keys<T: Real, S: Simd<T::Acc>>(
+fn add_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
-    keys: &Lines<'_, T>,
-    first: usize,
-    any: u64,
-    size: usize,
-    line: &mut [T::Acc],
-    panels: &mut [T::Acc],
+    weights: &[T::Acc],
+    i: usize,
+    values: (&[&[T]], &[u8]),
+    width: usize,
+    sums: &mut [T::Acc],
+    stride: usize,
+) -> usize {
+    let l = S::LANES;
+    let mut col = 0;
+    while col + 4 * l <= width {
+        add_block::<T, S, R, 4>(s, weights, i, values, (col, 4 * l), sums, stride);
+        col += 4 * l;
+    }
+    while col < width {
+        let part = l.min(width - col);
+        add_block::<T, S, R, 1>(s, weights, i, values, (col, part), sums, stride);
+        col += l;
+    }
+    R
+}
+
+/// Adds `C` registers of columns, of which `len` elements count.
+#[inline(always)]
+fn add_block<T: Real, S: Simd<T::Acc>, const R: usize, const C: usize>(
+    s: S,
+    weights: &[T::Acc],
+    i: usize,
+    (rows, places): (&[&[T]], &[u8]),
+    (col, len): (usize, usize),
+    sums: &mut [T::Acc],
+    stride: usize,
 ) {
-    let wide = 2 * S::LANES;
-    let line = &mut line[..size];
-    for j in 0..TILE {
-        if any >> j & 1 == 1 {
-            widen(s, keys.line(first + j), line);
-        } else {
-            line.fill(T::Acc::ZERO);
+    let l = S::LANES;
+    let zero = s.splat(T::Acc::ZERO);
+    let mut weight: [&[T::Acc]; R] = [&[]; R];
+    let mut acc = [[zero; C]; R];
+    for r in 0..R {
+        weight[r] = &weights[(i + r) * TILE..][..TILE];
+        let sums = &sums[(i + r) * stride + col..][..C * l];
+        for c in 0..C {
+            acc[r][c] = s.load(&sums[c * l..]);
         }
-        let at = j / wide * wide * size + j % wide;
-        if size > 0 {
-            for (x, slot) in line.iter().zip(panels[at..].iter_mut().step_by(wide)) {
-                *slot = *x;
+    }
+    for (row, place) in rows.iter().zip(places) {
+        let place = usize::from(*place) % TILE;
+        let row = &row[col..][..len];
+        let mut v = [zero; C];
+        if len == C * l {
+            for c in 0..C {
+                v[c] = T::load(s, &row[c * l..]);
             }
+        } else {
+            v[0] = load_part(s, row, T::default());
+        }
+        for r in 0..R {
+            let w = s.splat(weight[r][place]);
+            for c in 0..C {
+                acc[r][c] = s.fma(w, v[c], acc[r][c]);
+            }
+        }
+    }
+    for r in 0..R {
+        let sums = &mut sums[(i + r) * stride + col..][..C * l];
+        for c in 0..C {
+            s.store(acc[r][c], &mut sums[c * l..]);
         }
     }
 }
 
-/// Packs the values of a tile (bits `any`) into panels of two registers of columns each. A key that only some rows see
-/// (not in `every`) and whose value is not finite would spoil the other rows, 0 times infinity being NaN: such keys are
-/// left out and returned.
+/// Adds values to the sums of those rows only that see them.
 #[inline(always)]
-fn pack_values<T: Real, S: Simd<T::Acc>>(
+fn add_apart<T: Real, S: Simd<T::Acc>>(
     s: S,
-    values: &Lines<'_, T>,
-    first: usize,
-    (any, every): (u64, u64),
-    line: &mut [T::Acc],
-    panels: &mut [T::Acc],
-) -> u64 {
-    let wide = 2 * S::LANES;
-    let line = &mut line[..values.width()];
-    let mut apart = 0;
-    for j in 0..TILE {
-        let mut taken = any >> j & 1 == 1;
-        if taken {
-            widen(s, values.line(first + j), line);
-            if every >> j & 1 == 0 && !line.iter().all(|x| x.is_finite()) {
-                apart |= 1 << j;
-                taken = false;
-            }
-        }
-        for (panel, part) in line.chunks(wide).enumerate() {
-            let slot = &mut panels[(panel * TILE + j) * wide..][..wide];
-            slot.fill(T::Acc::ZERO);
-            if taken {
-                slot[..part.len()].copy_from_slice(part);
+    weights: Weights<'_, T::Acc>,
+    values: &Listed<'_, T>,
+    width: usize,
+    sums: &mut [T::Acc],
+    stride: usize,
+) {
+    for n in 0..values.count {
+        let place = values.place(n);
+        for (i, own) in weights.own.iter().enumerate() {
+            if own >> place & 1 == 1 {
+                let w = [weights.values[i * TILE + place]];
+                let sums = &mut sums[i * stride..][..width];
+                axpys(s, w, [values.rows[n]], sums);
             }
         }
     }
-    apart
 }

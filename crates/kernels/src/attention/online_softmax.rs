@@ -10,10 +10,12 @@ use crate::storage::Accumulator;
 use crate::vecmath::bodies;
 
 /// Sums of one row.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Row<E> {
-    top: E,
-    total: E,
+    /// Largest score; negative infinity before there is one.
+    pub(super) top: E,
+    /// Sum of `e^(score - top)`.
+    pub(super) total: E,
 }
 
 impl<E: Accumulator> Row<E> {
@@ -22,6 +24,24 @@ impl<E: Accumulator> Row<E> {
         Row {
             top: E::NEG_INFINITY,
             total: E::ZERO,
+        }
+    }
+
+    /// Takes over a larger score.
+    #[inline(always)]
+    pub(super) fn raise(&mut self, top: E) {
+        if top > self.top {
+            self.top = top;
+        }
+    }
+
+    /// What sums that refer to this row's largest score are multiplied by to refer to `top`, which is not less.
+    #[inline(always)]
+    pub(super) fn factor(&self, top: E) -> E {
+        if top > self.top {
+            (self.top - top).exp()
+        } else {
+            E::ONE
         }
     }
 
@@ -73,25 +93,19 @@ impl<E: Accumulator> Row<E> {
     }
 }
 
-/// `score = softcap(scale · score) + bias` for a tile.
+/// `score = softcap(score) + bias` for scores that are scaled already.
 #[inline(always)]
 pub(super) fn adjust<E: Accumulator, S: Simd<E>>(
     s: S,
     scores: &mut [E],
-    scale: E,
     softcap: E,
     bias: Option<&[E]>,
 ) {
-    let factor = s.splat(scale);
     if softcap != E::ZERO {
         let (cap, inverse) = (s.splat(softcap), s.splat(E::ONE / softcap));
         for part in scores.chunks_exact_mut(S::LANES) {
-            let v = s.mul(s.mul(s.load(part), factor), inverse);
+            let v = s.mul(s.load(part), inverse);
             s.store(s.mul(bodies::tanh_vector(s, v), cap), part);
-        }
-    } else {
-        for part in scores.chunks_exact_mut(S::LANES) {
-            s.store(s.mul(s.load(part), factor), part);
         }
     }
     if let Some(bias) = bias {

@@ -2,12 +2,13 @@
 
 use super::online_softmax::adjust;
 use super::visibility::TILE;
-use super::{AttentionProblem, Prepared};
+use super::{AttentionProblem, Core};
 use crate::scratch::Scratch;
 use crate::simd::{Op, Simd};
 use crate::storage::{Accumulator, Real};
 use crate::vecmath::bodies;
 use crate::{Compute, KernelError};
+use refeed_values::View;
 
 /// At which point of the pipeline scores are taken; the numbers are those of `qk_matmul_output_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +33,8 @@ pub fn attention_scores<T: Real>(
     stage: ScoreStage,
     out: &mut [T],
 ) -> Result<(), KernelError> {
-    let prepared = Prepared::new(problem)?;
-    let Prepared {
+    let prepared = Core::new(problem)?;
+    let Core {
         batch,
         heads,
         length,
@@ -51,6 +52,7 @@ pub fn attention_scores<T: Real>(
     compute.pool.chunks(out, total, parallel, |index, out| {
         let row = ScoreRow {
             problem: &prepared,
+            key: &problem.key,
             stage,
             at: [
                 index / (heads * length),
@@ -65,7 +67,8 @@ pub fn attention_scores<T: Real>(
 }
 
 struct ScoreRow<'t, 'p, 'a, T: Real> {
-    problem: &'t Prepared<'p, 'a, T>,
+    problem: &'t Core<'p, 'a, T>,
+    key: &'t View<'a, T>,
     stage: ScoreStage,
     at: [usize; 3],
     out: &'t mut [T],
@@ -89,7 +92,7 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
             return; // the row is in range
         };
         for (x, slot) in lane.iter().zip(&mut *query) {
-            *slot = x.to_acc();
+            *slot = x.to_acc() * problem.scale;
         }
         let masked = matches!(self.stage, ScoreStage::Biased | ScoreStage::Weights);
         let softcap = if self.stage == ScoreStage::Product {
@@ -110,7 +113,7 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
                 if visible >> j & 1 == 0 {
                     continue;
                 }
-                let Some(lane) = problem.key.lane(&[batch, group, start + j]) else {
+                let Some(lane) = self.key.lane(&[batch, group, start + j]) else {
                     continue; // beyond the last key
                 };
                 for (x, slot) in lane.iter().zip(&mut *key) {
@@ -119,7 +122,7 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
                 *slot = bodies::dot(s, query, key);
             }
             let summands = (masked && problem.visible.has_bias()).then_some(&*bias);
-            adjust(s, tile, problem.scale, softcap, summands);
+            adjust(s, tile, softcap, summands);
             for (j, slot) in tile.iter_mut().enumerate() {
                 if visible >> j & 1 == 0 {
                     *slot = T::Acc::NEG_INFINITY;

@@ -163,6 +163,16 @@ impl<'a, T: Real> Visible<'a, T> {
         matches!(self.rules.mask, Mask::Float(_))
     }
 
+    /// Whether a query of every head sees the same, its position being the same.
+    pub(super) fn same_for_heads(&self) -> bool {
+        let still = |strides: &[isize]| strides.get(1).is_some_and(|stride| *stride == 0);
+        match &self.rules.mask {
+            Mask::None => true,
+            Mask::Bool(mask) => still(mask.strides()),
+            Mask::Float(mask) => still(mask.strides()),
+        }
+    }
+
     /// The visible ones of the keys `start..start + 64`, given the row's range, as bits; for a float mask, `bias` gets
     /// the summands of those keys and 0 elsewhere.
     #[inline(always)]
@@ -187,25 +197,43 @@ impl<'a, T: Real> Visible<'a, T> {
                 let Some(lane) = mask.lane(&[row, head, query]) else {
                     return 0; // the mask was broadcast to the problem
                 };
-                for j in from..to {
-                    if lane.get(start + j).unwrap_or(0) == 0 {
-                        bits &= !(1 << j);
+                let mut seen = 0;
+                if let Some(line) = lane.as_slice() {
+                    for (j, x) in line[start + from..start + to].iter().enumerate() {
+                        seen |= u64::from(*x != 0) << j;
+                    }
+                } else {
+                    for j in from..to {
+                        let x = lane.get(start + j).unwrap_or(0);
+                        seen |= u64::from(x != 0) << (j - from);
                     }
                 }
+                bits &= seen << from;
             }
             Mask::Float(mask) => {
                 let Some(lane) = mask.lane(&[row, head, query]) else {
                     return 0; // the mask was broadcast to the problem
                 };
                 bias.fill(T::Acc::ZERO);
-                for (j, slot) in bias.iter_mut().enumerate().take(to).skip(from) {
-                    let summand = lane.get(start + j).unwrap_or_default().to_acc();
-                    if summand == T::Acc::NEG_INFINITY {
-                        bits &= !(1 << j);
-                    } else {
-                        *slot = summand;
+                let slots = &mut bias[from..to];
+                if let Some(line) = lane.as_slice() {
+                    for (x, slot) in line[start + from..start + to].iter().zip(slots) {
+                        *slot = x.to_acc();
+                    }
+                } else {
+                    for (j, slot) in slots.iter_mut().enumerate() {
+                        *slot = lane.get(start + from + j).unwrap_or_default().to_acc();
                     }
                 }
+                let mut seen = 0;
+                for (j, slot) in bias[from..to].iter_mut().enumerate() {
+                    if *slot == T::Acc::NEG_INFINITY {
+                        *slot = T::Acc::ZERO;
+                    } else {
+                        seen |= 1 << j;
+                    }
+                }
+                bits &= seen << from;
             }
         }
         bits

@@ -92,6 +92,22 @@ impl Simd<f32> for Avx2 {
         }
     }
     #[inline(always)]
+    fn sum_four(self, [a, b, c, d]: [__m256; 4]) -> [f32; 4] {
+        let mut out = [0.0; 4];
+        // SAFETY: the token proves the features; `out` holds the four elements written.
+        unsafe {
+            let ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            let (ab, cd) = (_mm256_castps_pd(ab), _mm256_castps_pd(cd));
+            let low = _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd));
+            let high = _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd));
+            let all = _mm256_add_ps(low, high);
+            let four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+            _mm_storeu_ps(out.as_mut_ptr(), four);
+        }
+        out
+    }
+    #[inline(always)]
     fn largest(self, v: __m256) -> f32 {
         // SAFETY: the token proves the features.
         unsafe {

@@ -89,6 +89,29 @@ impl Simd<f32> for Avx512 {
         unsafe { _mm512_reduce_add_ps(v) }
     }
     #[inline(always)]
+    fn sum_four(self, [a, b, c, d]: [__m512; 4]) -> [f32; 4] {
+        let mut out = [0.0; 4];
+        // SAFETY: the token proves the features; `out` holds the four elements written.
+        unsafe {
+            let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+            let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+            let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+            let high = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+            let all = _mm512_add_ps(low, high);
+            let half = _mm256_add_ps(
+                _mm512_castps512_ps256(all),
+                _mm512_extractf32x8_ps::<1>(all),
+            );
+            let four = _mm_add_ps(
+                _mm256_castps256_ps128(half),
+                _mm256_extractf128_ps::<1>(half),
+            );
+            _mm_storeu_ps(out.as_mut_ptr(), four);
+        }
+        out
+    }
+    #[inline(always)]
     fn largest(self, v: __m512) -> f32 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_reduce_max_ps(v) }
