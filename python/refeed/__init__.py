@@ -12,7 +12,7 @@ Examples
 >>> logits = state.run({"input_ids": ids})["logits"]                           # doctest: +SKIP
 """
 
-from refeed import onnx, runtime
+from refeed import onnx, runtime, text
 from refeed._native import (
     Binding,
     BindReport,
@@ -87,4 +87,5 @@ __all__ = [
     "load",
     "onnx",
     "runtime",
+    "text",
 ]
