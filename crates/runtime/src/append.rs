@@ -109,18 +109,18 @@ impl Appends {
 
     /// Turns a computed output into a value to retain: with its capacity when it still is the append's own result,
     /// else as plain memory.
-    pub(crate) fn retain(&mut self, binding: usize, output: &Tensor) -> PersistentTensor {
+    pub(crate) fn retain(&mut self, binding: usize, output: Tensor) -> PersistentTensor {
         match self
             .entries
             .get_mut(binding)
             .and_then(|entry| entry.candidate.take())
         {
-            Some(candidate) if candidate.certifies(output) => candidate.publish(),
+            Some(candidate) if candidate.certifies(&output) => candidate.publish(),
             Some(candidate) => {
                 candidate.discard();
-                PersistentTensor::imported(output.clone())
+                PersistentTensor::imported(output)
             }
-            None => PersistentTensor::imported(output.clone()),
+            None => PersistentTensor::imported(output),
         }
     }
 

@@ -29,13 +29,13 @@ impl PersistentValue {
     pub(crate) fn published(
         appends: &mut Appends,
         binding: usize,
-        output: &RuntimeValue,
+        output: RuntimeValue,
     ) -> PersistentValue {
         match output {
             RuntimeValue::Tensor(tensor) => {
                 PersistentValue::Tensor(appends.retain(binding, tensor))
             }
-            other => PersistentValue::Other(other.clone()),
+            other => PersistentValue::Other(other),
         }
     }
 
@@ -59,6 +59,14 @@ impl PersistentValue {
     pub(crate) fn tensor(&self) -> Option<&Tensor> {
         match self {
             PersistentValue::Tensor(held) => Some(held.tensor()),
+            PersistentValue::Other(_) => None,
+        }
+    }
+
+    /// The tensor, when it is one, after the state has let go of it.
+    pub(crate) fn into_tensor(self) -> Option<Tensor> {
+        match self {
+            PersistentValue::Tensor(held) => Some(held.into_tensor()),
             PersistentValue::Other(_) => None,
         }
     }

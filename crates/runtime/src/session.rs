@@ -375,6 +375,11 @@ impl Workspace {
         })
     }
 
+    /// Takes memory that a state does not retain any more.
+    pub(crate) fn recycle(&mut self, tensor: Tensor) {
+        self.pool.give(tensor);
+    }
+
     /// Ends a call that went well: nothing of it stays in the slots.
     pub(crate) fn end(&mut self, core: &Core) {
         for &slot in core.plan.leftover.iter().chain(&core.plan.inputs) {

@@ -94,6 +94,8 @@ struct Inner {
     /// The core for the context of the last call; the workspace belongs to it.
     core: Arc<Core>,
     retained: Vec<Retained>,
+    /// An empty list, so that a warm call makes none.
+    spare: Next,
     workspace: Workspace,
     appends: Appends,
     explanation: Vec<Outcome>,
@@ -199,6 +201,7 @@ impl PersistentValueState {
         let inner = Inner {
             core: core.clone(),
             retained,
+            spare: Next::default(),
             workspace: Workspace::new(&core, warnings),
             appends: Appends::new(bindings),
             explanation: vec![Outcome::NotRun; bindings],

@@ -11,10 +11,20 @@ pub type Strides = SmallVec<[isize; 6]>;
 ///
 /// Constructors keep the invariant that `shape` and `strides` have one entry an axis; whether the layout
 /// stays inside a buffer is checked where layout and buffer meet ([`crate::Tensor::from_parts`]).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, PartialEq, Eq, Default)]
 pub struct Layout {
     shape: Dims,
     strides: Strides,
+}
+
+impl Clone for Layout {
+    /// By whole slices: the derived clone goes element by element, and every handle and view makes one.
+    fn clone(&self) -> Layout {
+        Layout {
+            shape: Dims::from_slice(&self.shape),
+            strides: Strides::from_slice(&self.strides),
+        }
+    }
 }
 
 impl Layout {

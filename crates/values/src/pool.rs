@@ -5,7 +5,8 @@ use crate::sync::Arc;
 use crate::tensor::{Tensor, TensorError, TensorMut};
 use crate::{DType, Extent};
 
-/// Free memory of one execution, by size class. Memory that leaves as an output never comes back here.
+/// Free memory of one execution, by size class. Memory that leaves as an output comes back only when it was retained, is
+/// retained no longer, and nobody else holds it.
 ///
 /// A warm step finds all its memory here and asks the allocator for nothing.
 #[derive(Debug)]

@@ -4,7 +4,6 @@ use super::{Inner, Retained};
 use crate::explain::Outcome;
 use crate::persistent_value::PersistentValue;
 use refeed_values::RuntimeValue;
-use smallvec::SmallVec;
 
 /// What becomes of one retained value.
 pub(super) enum Change {
@@ -17,8 +16,10 @@ pub(super) enum Change {
 }
 
 /// A complete next state, checked: what becomes of each binding's value, and what is to be told about it.
+///
+/// A list on the heap, since changes are large: a state keeps it from call to call, and only its handle moves.
 #[derive(Default)]
-pub(super) struct Next(pub(super) SmallVec<[(Change, Outcome); 8]>);
+pub(super) struct Next(pub(super) Vec<(Change, Outcome)>);
 
 impl Next {
     /// All values replaced by others that no call has computed.
@@ -32,25 +33,27 @@ impl Next {
 
 impl Inner {
     /// Swaps the handles. Nothing can fail here.
-    pub(super) fn commit(&mut self, next: Next) {
-        for (index, (change, outcome)) in next.0.into_iter().enumerate() {
+    pub(super) fn commit(&mut self, mut next: Next) {
+        for (index, (change, outcome)) in next.0.drain(..).enumerate() {
             self.explanation[index] = outcome;
-            let next = match change {
+            match change {
                 // An append that is not to be published gives its rows back.
-                Change::Keep => {
-                    self.appends.forget(index);
-                    continue;
-                }
-                Change::Replace(next) => next,
+                Change::Keep => self.appends.forget(index),
+                Change::Replace(next) => self.retained[index] = next,
                 Change::Publish(output) => {
-                    let value = PersistentValue::published(&mut self.appends, index, &output);
-                    Retained {
+                    let value = PersistentValue::published(&mut self.appends, index, output);
+                    let next = Retained {
                         value,
                         published: true,
+                    };
+                    let last = std::mem::replace(&mut self.retained[index], next);
+                    // The next call computes into it, when nobody else holds it.
+                    if let Some(tensor) = last.value.into_tensor() {
+                        self.workspace.recycle(tensor);
                     }
                 }
-            };
-            self.retained[index] = next;
+            }
         }
+        self.spare = next;
     }
 }

@@ -111,18 +111,20 @@ impl Inner {
         })?;
         // Slots let go of the outputs now; of the publication only the decision to cancel can fail.
         workspace.end(core);
-        let next = bindings.iter().zip(publishes).enumerate();
-        let next = next.map(|(index, (binding, publish))| match publish {
-            false => (Change::Keep, Outcome::Kept),
-            true => {
-                let usual = &core.plan.usual[index];
-                let outcome = self.appends.outcome(index).unwrap_or(usual);
-                let output = outputs[binding.output_index].clone();
-                (Change::Publish(output), outcome.clone())
-            }
-        });
+        let mut next = std::mem::take(&mut self.spare);
+        for (index, (binding, publish)) in bindings.iter().zip(publishes).enumerate() {
+            next.0.push(match publish {
+                false => (Change::Keep, Outcome::Kept),
+                true => {
+                    let usual = &core.plan.usual[index];
+                    let outcome = self.appends.outcome(index).unwrap_or(usual);
+                    let output = outputs[binding.output_index].clone();
+                    (Change::Publish(output), outcome.clone())
+                }
+            });
+        }
         Ok(Step {
-            next: Next(next.collect()),
+            next,
             outputs,
             rewritten: meter.rewritten,
         })

@@ -43,6 +43,11 @@ impl PersistentTensor {
         &self.tensor
     }
 
+    /// The value alone, when it is retained no longer.
+    pub fn into_tensor(self) -> Tensor {
+        self.tensor
+    }
+
     /// Rows that fit from the tensor's first row to the end of its block; 0 when it has no capacity.
     pub fn capacity_rows(&self) -> usize {
         match (self.start, self.geometry()) {
