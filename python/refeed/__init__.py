@@ -47,7 +47,16 @@ from refeed.errors import (
     ValidationError,
     ValueTypeError,
 )
-from refeed.runtime import PersistentValueState, RuntimeContext, RuntimeSession, RuntimeSessionOptions, Tensor
+from refeed.generation import generate
+from refeed.runtime import (
+    GenerationOptions,
+    Generator,
+    PersistentValueState,
+    RuntimeContext,
+    RuntimeSession,
+    RuntimeSessionOptions,
+    Tensor,
+)
 
 __all__ = [
     "BindReport",
@@ -60,6 +69,8 @@ __all__ = [
     "DuplicateValueError",
     "EncodeError",
     "Error",
+    "GenerationOptions",
+    "Generator",
     "InferenceError",
     "InternalError",
     "KernelError",
@@ -83,6 +94,7 @@ __all__ = [
     "ValueTypeError",
     "__version__",
     "bind",
+    "generate",
     "known_schemes",
     "load",
     "onnx",

@@ -33,6 +33,10 @@ __all__ = [
     "Checkpoint",
     "ExecutionArena",
     "Explanation",
+    "GeneratedToken",
+    "Generation",
+    "GenerationOptions",
+    "Generator",
     "IOArena",
     "KernelContext",
     "KernelInvocation",
@@ -49,6 +53,7 @@ __all__ = [
     "SimpleRawBufferAllocator",
     "TaskCompletion",
     "Tensor",
+    "TokenStream",
     "ValueInfo",
     "__version__",
     "add_quantization_parameters",
@@ -56,6 +61,8 @@ __all__ = [
     "clear_custom_kernels",
     "default_opset",
     "dequantize_tensor",
+    "empty_caches",
+    "generate",
     "known_schemes",
     "load",
     "make_affine_quantization_type",
@@ -1596,3 +1603,551 @@ def unregister_custom_kernel(domain: str, op_type: str) -> bool:
 
 def clear_custom_kernels() -> None:
     """Forget all kernels of the process. Sessions that have them keep them."""
+
+@final
+class GenerationOptions:
+    """Settings of a generation. Lists and dictionaries are copied: assign a whole one to change it.
+
+    A value that means nothing is told by the call that uses it, in the order of the fields.
+
+    Parameters
+    ----------
+    max_new_tokens : int
+        Most tokens that one call adds to a row.
+    temperature : float
+        0: the most probable token. Positive: a draw from ``softmax(logits / temperature)``.
+    seed : int, optional
+        Makes draws repeatable; without one, each call draws differently.
+    eos_token_id : int, optional
+        A token that ends its row.
+    pad_token_id : int, optional
+        What rows that have ended are filled with; the end token when absent.
+    input_ids_name : str
+        The graph input of the token ids.
+    logits_name : str
+        The graph output of the logits.
+    attention_mask_name : str
+        The graph input of the mask, when there is one of this name.
+    position_ids_name : str
+        The graph input of the positions, when there is one of this name.
+    top_k : int, optional
+        Draws are among so many of the most probable tokens; equal ones count by their number.
+    top_p : float, optional
+        Draws are among the most probable tokens that together have this probability, in (0, 1].
+    min_p : float, optional
+        Draws are among tokens at least this many times as probable as the most probable one.
+    repetition_penalty : float
+        Divides positive and multiplies negative logits of tokens that stand in the row.
+    presence_penalty : float
+        Subtracted from the logits of tokens that this call has generated in the row.
+    frequency_penalty : float
+        The same, as many times as the token was generated.
+    logit_bias : dict[int, float]
+        Added to the logits of single tokens; negative infinity forbids one.
+    bad_words : list[list[int]]
+        Sequences of tokens that are not generated.
+    stop_token_ids : list[int]
+        More tokens that end their row.
+    stop_sequences : list[list[int]]
+        Sequences of generated tokens that end their row.
+    min_new_tokens : int
+        Tokens that end a row are forbidden before so many were generated.
+    max_length : int, optional
+        Most tokens that a row may have, prompt included.
+    num_return_sequences : int
+        Sequences for each prompt, from one evaluation of it; of beams, the best ones.
+    num_beams : int
+        Width of a beam search; 1: none.
+    length_penalty : float
+        Beams are ranked by log-probability over new length to this power.
+    log_probabilities : bool
+        Whether log-probabilities are told: of the model's own distribution.
+    prefill_chunk : int, optional
+        Prompts are evaluated in pieces of at most so many tokens (models with bindings).
+    drop_finished : bool
+        Whether a `Generator` lets rows go that have ended, so that they cost nothing.
+    first_row : int
+        The number of the first row in the random stream, for parts of a batch.
+    batch_axes : dict[str, int | None]
+        Which axis of each retained value is the batch, where declarations do not tell.
+
+    Raises
+    ------
+    TypeError
+        For an unknown field, or a value of another type.
+    OverflowError
+        For a number that does not fit 64 bits, or a negative seed.
+    """
+
+    def __new__(
+        cls,
+        *,
+        max_new_tokens: int = ...,
+        temperature: float = ...,
+        seed: int | None = ...,
+        eos_token_id: int | None = ...,
+        pad_token_id: int | None = ...,
+        input_ids_name: str = ...,
+        logits_name: str = ...,
+        attention_mask_name: str = ...,
+        position_ids_name: str = ...,
+        top_k: int | None = ...,
+        top_p: float | None = ...,
+        min_p: float | None = ...,
+        repetition_penalty: float = ...,
+        presence_penalty: float = ...,
+        frequency_penalty: float = ...,
+        logit_bias: Mapping[int, float] = ...,
+        bad_words: Sequence[Sequence[int]] = ...,
+        stop_token_ids: Sequence[int] = ...,
+        stop_sequences: Sequence[Sequence[int]] = ...,
+        min_new_tokens: int = ...,
+        max_length: int | None = ...,
+        num_return_sequences: int = ...,
+        num_beams: int = ...,
+        length_penalty: float = ...,
+        log_probabilities: bool = ...,
+        prefill_chunk: int | None = ...,
+        drop_finished: bool = ...,
+        first_row: int = ...,
+        batch_axes: Mapping[str, int | None] = ...,
+    ) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+    def replace(
+        self,
+        *,
+        max_new_tokens: int = ...,
+        temperature: float = ...,
+        seed: int | None = ...,
+        eos_token_id: int | None = ...,
+        pad_token_id: int | None = ...,
+        input_ids_name: str = ...,
+        logits_name: str = ...,
+        attention_mask_name: str = ...,
+        position_ids_name: str = ...,
+        top_k: int | None = ...,
+        top_p: float | None = ...,
+        min_p: float | None = ...,
+        repetition_penalty: float = ...,
+        presence_penalty: float = ...,
+        frequency_penalty: float = ...,
+        logit_bias: Mapping[int, float] = ...,
+        bad_words: Sequence[Sequence[int]] = ...,
+        stop_token_ids: Sequence[int] = ...,
+        stop_sequences: Sequence[Sequence[int]] = ...,
+        min_new_tokens: int = ...,
+        max_length: int | None = ...,
+        num_return_sequences: int = ...,
+        num_beams: int = ...,
+        length_penalty: float = ...,
+        log_probabilities: bool = ...,
+        prefill_chunk: int | None = ...,
+        drop_finished: bool = ...,
+        first_row: int = ...,
+        batch_axes: Mapping[str, int | None] = ...,
+    ) -> Self:
+        """Return a copy with other values of some fields."""
+    @property
+    def max_new_tokens(self) -> int:
+        """Most tokens that one call adds to a row."""
+    @max_new_tokens.setter
+    def max_new_tokens(self, value: int) -> None: ...
+    @property
+    def temperature(self) -> float:
+        """0: the most probable token. Positive: a draw from ``softmax(logits / temperature)``."""
+    @temperature.setter
+    def temperature(self, value: float) -> None: ...
+    @property
+    def seed(self) -> int | None:
+        """Makes draws repeatable; without one, each call draws differently."""
+    @seed.setter
+    def seed(self, value: int | None) -> None: ...
+    @property
+    def eos_token_id(self) -> int | None:
+        """A token that ends its row."""
+    @eos_token_id.setter
+    def eos_token_id(self, value: int | None) -> None: ...
+    @property
+    def pad_token_id(self) -> int | None:
+        """What rows that have ended are filled with; the end token when absent."""
+    @pad_token_id.setter
+    def pad_token_id(self, value: int | None) -> None: ...
+    @property
+    def input_ids_name(self) -> str:
+        """The graph input of the token ids."""
+    @input_ids_name.setter
+    def input_ids_name(self, value: str) -> None: ...
+    @property
+    def logits_name(self) -> str:
+        """The graph output of the logits."""
+    @logits_name.setter
+    def logits_name(self, value: str) -> None: ...
+    @property
+    def attention_mask_name(self) -> str:
+        """The graph input of the mask, when there is one of this name."""
+    @attention_mask_name.setter
+    def attention_mask_name(self, value: str) -> None: ...
+    @property
+    def position_ids_name(self) -> str:
+        """The graph input of the positions, when there is one of this name."""
+    @position_ids_name.setter
+    def position_ids_name(self, value: str) -> None: ...
+    @property
+    def top_k(self) -> int | None:
+        """Draws are among so many of the most probable tokens; equal ones count by their number."""
+    @top_k.setter
+    def top_k(self, value: int | None) -> None: ...
+    @property
+    def top_p(self) -> float | None:
+        """Draws are among the most probable tokens that together have this probability, in (0, 1]."""
+    @top_p.setter
+    def top_p(self, value: float | None) -> None: ...
+    @property
+    def min_p(self) -> float | None:
+        """Draws are among tokens at least this many times as probable as the most probable one."""
+    @min_p.setter
+    def min_p(self, value: float | None) -> None: ...
+    @property
+    def repetition_penalty(self) -> float:
+        """Divides positive and multiplies negative logits of tokens that stand in the row."""
+    @repetition_penalty.setter
+    def repetition_penalty(self, value: float) -> None: ...
+    @property
+    def presence_penalty(self) -> float:
+        """Subtracted from the logits of tokens that this call has generated in the row."""
+    @presence_penalty.setter
+    def presence_penalty(self, value: float) -> None: ...
+    @property
+    def frequency_penalty(self) -> float:
+        """The same, as many times as the token was generated."""
+    @frequency_penalty.setter
+    def frequency_penalty(self, value: float) -> None: ...
+    @property
+    def logit_bias(self) -> dict[int, float]:
+        """Added to the logits of single tokens; negative infinity forbids one."""
+    @logit_bias.setter
+    def logit_bias(self, value: Mapping[int, float]) -> None: ...
+    @property
+    def bad_words(self) -> list[list[int]]:
+        """Sequences of tokens that are not generated."""
+    @bad_words.setter
+    def bad_words(self, value: Sequence[Sequence[int]]) -> None: ...
+    @property
+    def stop_token_ids(self) -> list[int]:
+        """More tokens that end their row."""
+    @stop_token_ids.setter
+    def stop_token_ids(self, value: Sequence[int]) -> None: ...
+    @property
+    def stop_sequences(self) -> list[list[int]]:
+        """Sequences of generated tokens that end their row."""
+    @stop_sequences.setter
+    def stop_sequences(self, value: Sequence[Sequence[int]]) -> None: ...
+    @property
+    def min_new_tokens(self) -> int:
+        """Tokens that end a row are forbidden before so many were generated."""
+    @min_new_tokens.setter
+    def min_new_tokens(self, value: int) -> None: ...
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens that a row may have, prompt included."""
+    @max_length.setter
+    def max_length(self, value: int | None) -> None: ...
+    @property
+    def num_return_sequences(self) -> int:
+        """Sequences for each prompt, from one evaluation of it; of beams, the best ones."""
+    @num_return_sequences.setter
+    def num_return_sequences(self, value: int) -> None: ...
+    @property
+    def num_beams(self) -> int:
+        """Width of a beam search; 1: none."""
+    @num_beams.setter
+    def num_beams(self, value: int) -> None: ...
+    @property
+    def length_penalty(self) -> float:
+        """Beams are ranked by log-probability over new length to this power."""
+    @length_penalty.setter
+    def length_penalty(self, value: float) -> None: ...
+    @property
+    def log_probabilities(self) -> bool:
+        """Whether log-probabilities are told: of the model's own distribution."""
+    @log_probabilities.setter
+    def log_probabilities(self, value: bool) -> None: ...
+    @property
+    def prefill_chunk(self) -> int | None:
+        """Prompts are evaluated in pieces of at most so many tokens (models with bindings)."""
+    @prefill_chunk.setter
+    def prefill_chunk(self, value: int | None) -> None: ...
+    @property
+    def drop_finished(self) -> bool:
+        """Whether a `Generator` lets rows go that have ended, so that they cost nothing."""
+    @drop_finished.setter
+    def drop_finished(self, value: bool) -> None: ...
+    @property
+    def first_row(self) -> int:
+        """The number of the first row in the random stream, for parts of a batch."""
+    @first_row.setter
+    def first_row(self, value: int) -> None: ...
+    @property
+    def batch_axes(self) -> dict[str, int | None]:
+        """Which axis of each retained value is the batch, where declarations do not tell."""
+    @batch_axes.setter
+    def batch_axes(self, value: Mapping[str, int | None]) -> None: ...
+
+@final
+class GeneratedToken:
+    """A token that was generated. Made by a `Generator`."""
+
+    @property
+    def sequence(self) -> int:
+        """Which sequence it belongs to, in the order of the results."""
+    @property
+    def token(self) -> int:
+        """The token."""
+    @property
+    def log_probability(self) -> float | None:
+        """Its log-probability, when it was asked for."""
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the sequence ends with it (`"eos"`, `"stop"`, `"length"`), when it does."""
+
+@final
+class Generation:
+    """What one call has generated, one entry a sequence: row by row, and of beams the best first."""
+
+    @property
+    def tokens(self) -> list[list[int]]:
+        """The new tokens of each sequence; one that ended it is among them."""
+    @property
+    def rows(self) -> list[int]:
+        """The row of the prompts that each sequence continues."""
+    @property
+    def finish_reasons(self) -> list[str]:
+        """`"eos"`, `"stop"`, `"length"`, `"interrupted"` (Ctrl-C) or `"cancelled"`, of each sequence."""
+    @property
+    def log_probabilities(self) -> list[list[float]] | None:
+        """The log-probability of each token, when they were asked for."""
+    @property
+    def scores(self) -> list[float] | None:
+        """What each sequence was ranked by; beams only."""
+    def __len__(self) -> int:
+        """Return the number of sequences."""
+
+@final
+class TokenStream:
+    """Tokens one by one, as `Generator.stream` makes them. The next call of the generator ends it."""
+
+    def __iter__(self) -> Self:
+        """Return itself."""
+    def __next__(self) -> GeneratedToken:
+        """Return the next token.
+
+        Raises
+        ------
+        StopIteration
+            When every sequence has ended, the completion was cancelled, or the generator was called otherwise.
+        """
+    def close(self) -> None:
+        """End the call where it is; the generator keeps what was generated."""
+
+@final
+class Generator:
+    """Generates in turns: append tokens, generate, append more, go back, fork.
+
+    It keeps the tokens of its rows and, for a model with bindings, the state that has seen them, so that each token is
+    evaluated once. A call that fails or is stopped leaves the tokens that it has generated; the next one goes on.
+
+    Parameters
+    ----------
+    model : model-like
+        As for `refeed.load`.
+    options : GenerationOptions, optional
+        Options of calls that bring none, and the names of the inputs.
+    initial : mapping of str to value, optional
+        Initial values of bound inputs; the others are made empty. A prefix that they hold is continued.
+    feeds : mapping of str to value, optional
+        What else the model is fed, the same at every step.
+    later_feeds : mapping of str to value, optional
+        What replaces `feeds` of the same names once the model has run: switches of merged decoders.
+    context : RuntimeContext, optional
+        What the runs share.
+    session_options : RuntimeSessionOptions, optional
+        Settings of the session or state.
+
+    Raises
+    ------
+    ValueTypeError
+        When the model has not the inputs and outputs that the options name, or a feed is unknown or made by the
+        generator.
+    ModelError
+        When the model cannot be compiled.
+    """
+
+    def __new__(
+        cls,
+        model: _ModelLike,
+        options: GenerationOptions | None = None,
+        *,
+        initial: Mapping[str, _Value] | None = None,
+        feeds: Mapping[str, _Value] | None = None,
+        later_feeds: Mapping[str, _Value] | None = None,
+        context: RuntimeContext | None = None,
+        session_options: RuntimeSessionOptions | None = None,
+    ) -> Self: ...
+    def append(self, tokens: Sequence[int] | Sequence[Sequence[int]] | np.ndarray[Any, Any]) -> None:
+        """Add tokens: the prompts of a batch at first, later the next turn of a single row.
+
+        Nothing is evaluated yet. Prompts of unequal length are padded on the left, which needs a mask.
+
+        Raises
+        ------
+        ValueTypeError
+            When there is no token, one is negative, or rows cannot be added as they are.
+        """
+    def generate(
+        self,
+        options: GenerationOptions | None = None,
+        *,
+        callback: Callable[[GeneratedToken], Any] | None = None,
+        completion: TaskCompletion | None = None,
+        **fields: Any,
+    ) -> Generation:
+        """Generate until every sequence has ended. After Ctrl-C, return what there is.
+
+        Parameters
+        ----------
+        options : GenerationOptions, optional
+            Those of the generator by default.
+        callback : function of GeneratedToken, optional
+            Sees each token at once, but those of beams; returning False stops.
+        completion : TaskCompletion, optional
+            Cancels the call from another thread, which then returns what there is.
+        **fields
+            Options that differ from `options`.
+
+        Raises
+        ------
+        ValueTypeError
+            When there are no tokens, an option means nothing or does not fit, or the logits choose no token.
+        KernelError
+            When a node fails.
+        """
+    def stream(
+        self,
+        options: GenerationOptions | None = None,
+        *,
+        completion: TaskCompletion | None = None,
+        **fields: Any,
+    ) -> TokenStream:
+        """Return an iterator that makes a step whenever the next token is asked for. Arguments as for `generate`."""
+    def prefill(self, completion: TaskCompletion | None = None) -> None:
+        """Evaluate what was appended, so that the next call begins with a token at once."""
+    @property
+    def tokens(self) -> list[list[int]]:
+        """All tokens of each row, without padding."""
+    @property
+    def length(self) -> int:
+        """The number of tokens of the longest row, padding included."""
+    @property
+    def turns(self) -> list[int]:
+        """The number of tokens before each `append`."""
+    def rewind(self, turn: int) -> None:
+        """Go back to before `append` number `turn`; negative numbers count from the end.
+
+        Raises
+        ------
+        IndexError
+            When there is no such turn.
+        """
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` tokens of the one row that there is."""
+    def fork(self, row: int | None = None) -> Generator:
+        """Return a second generator that goes its own way from here, with all rows or one of them."""
+    def reset(self) -> None:
+        """Forget all tokens."""
+    def explain(self) -> Explanation | None:
+        """Tell what the last step did for each binding; None without bindings or before the first tokens."""
+    @property
+    def values(self) -> dict[str, Any]:
+        """The retained values by input name: shared views."""
+    @property
+    def live_bytes(self) -> int:
+        """Bytes that tensors of the model's runs have in use, those of forks included."""
+    @property
+    def model(self) -> Model:
+        """The model."""
+    @property
+    def options(self) -> GenerationOptions:
+        """A copy of the options of calls that bring none."""
+
+def generate(
+    model: _ModelLike,
+    context: RuntimeContext,
+    feeds: Mapping[str, _Value],
+    options: GenerationOptions | None = None,
+    session_options: RuntimeSessionOptions | None = None,
+    *,
+    completion: TaskCompletion | None = None,
+) -> Tensor:
+    """Continue prompts with the tokens that a model predicts.
+
+    Models without bindings see the whole growing prefix at every step. Models with bindings get a fresh state: feeds of
+    bound inputs are its initial values and must be an empty prefix; the prompt is evaluated once, then one token a
+    step. A declared mask and declared positions of INT64 are made when they are not fed, and extended; every other feed
+    stays as it is.
+
+    Parameters
+    ----------
+    model : model-like
+        As for `refeed.load`; its logits are FLOAT, DOUBLE, FLOAT16 or BFLOAT16 `[batch, length, vocabulary]`, of which
+        the last position counts, or `[batch, vocabulary]`.
+    context : RuntimeContext
+        Allocators, kernels and events of the runs.
+    feeds : mapping of str to value
+        The prompt, INT64 `[batch, length]`, unpadded or padded on the left, and what else the model needs.
+    options : GenerationOptions, optional
+        Settings.
+    session_options : RuntimeSessionOptions, optional
+        Settings of the session or state.
+    completion : TaskCompletion, optional
+        Cancels the call from another thread, which then returns what there is.
+
+    Returns
+    -------
+    Tensor
+        INT64 `[rows, length + generated]`, the prompt included, named as the token input. After Ctrl-C, what there is.
+
+    Raises
+    ------
+    ValueTypeError
+        When an option, a feed or the model is not what it must be, or the logits choose no token.
+    ModelError
+        When the model cannot be compiled.
+    KernelError
+        When a node fails.
+    """
+
+def empty_caches(
+    model: _ModelLike, batch: int | None = None, input_ids_name: str = "input_ids"
+) -> dict[str, Tensor | PagedCacheProto | list[Any]]:
+    """Make the initial values of all bound inputs from their declared types: zeros, with nothing in what grows.
+
+    Known extents are taken, also those that only the operators behind the bound output tell (a head size that the model
+    declares by a name). The first extent is `batch` where nothing says it, and so is the symbol of the first axis of
+    the token ids wherever it stands; every other symbol is 0. Inputs that a paged-cache initializer gives are left out.
+
+    Parameters
+    ----------
+    model : model-like
+        A model with bindings.
+    batch : int, optional
+        1 by default.
+    input_ids_name : str
+        The graph input of the token ids.
+
+    Raises
+    ------
+    ValueTypeError
+        When an input declares no shape or element type, or is of a kind without an empty form.
+    """

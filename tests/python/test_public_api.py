@@ -18,6 +18,7 @@ MODULES = [
     "refeed.runtime",
     "refeed.errors",
     "refeed.decoding",
+    "refeed.generation",
     "refeed.onnx",
     "refeed.onnx.reference",
     "refeed.onnx.parser",

@@ -49,6 +49,10 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::explain::{PyBindingReport, PyExplanation};
     #[pymodule_export]
+    use crate::runtime::generation::{PyGenerationOptions, empty_caches, generate};
+    #[pymodule_export]
+    use crate::runtime::generator::{PyGeneratedToken, PyGeneration, PyGenerator, PyTokenStream};
+    #[pymodule_export]
     use crate::runtime::kernel_invocation::PyKernelInvocation;
     #[pymodule_export]
     use crate::runtime::options::PyRuntimeSessionOptions;

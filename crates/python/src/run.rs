@@ -2,6 +2,7 @@
 //! maps errors.
 
 use crate::error::{Class, IntoPyErr};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use refeed_runtime::Poll;
 use std::any::Any;
@@ -109,6 +110,26 @@ fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     threading.call_method0("get_ident")?.eq(main)
+}
+
+/// After native work that a signal ended early and that has something to return: nothing for Ctrl-C, whose wish is
+/// fulfilled; whatever else a handler raised goes on.
+///
+/// # Errors
+/// What a handler raised, unless it was `KeyboardInterrupt`.
+pub(crate) fn stopped(py: Python<'_>) -> PyResult<()> {
+    match RAISED.take() {
+        Some(raised) if !raised.is_instance_of::<PyKeyboardInterrupt>(py) => Err(raised),
+        _ => Ok(()),
+    }
+}
+
+/// What a handler raised during native work that ended early and returns nothing.
+///
+/// # Errors
+/// What a handler raised.
+pub(crate) fn raised(_py: Python<'_>) -> PyResult<()> {
+    RAISED.take().map_or(Ok(()), Err)
 }
 
 /// Runs pending signal handlers; true when one raised.

@@ -8,6 +8,8 @@ pub(crate) mod custom_kernel;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod feeds;
+pub(crate) mod generation;
+pub(crate) mod generator;
 pub(crate) mod kernel_invocation;
 pub(crate) mod message;
 pub(crate) mod options;

@@ -73,6 +73,31 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Generating text
+//!
+//! [`generate`] continues prompts, [`Generator`] keeps tokens and state over turns. Both run one loop.
+//!
+//! ```
+//! use refeed::{GenerationOptions, Generator, GeneratorSettings, LoadOptions, Model, parser::parse_model};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The logits favour the number after the last token; usually this is a decoder with bound caches.
+//! let text = r#"<ir_version: 10, opset_import: ["" : 18]>
+//!     next (int64[b, n] input_ids) => (float[b, n, 16] logits)
+//!     <int64 one = {1}, int64[1] depth = {16}, float[2] values = {0, 1}>
+//!     { following = Add(input_ids, one)  logits = OneHot(following, depth, values) }"#;
+//! let model = Model::from_proto(parse_model(text)?, &LoadOptions::default())?;
+//! let mut generator = Generator::new(model, GeneratorSettings::default())?;
+//! generator.append(&[vec![3]])?;
+//! let options = GenerationOptions { max_new_tokens: 3, ..GenerationOptions::default() };
+//! assert_eq!(generator.generate(&options)?[0].tokens, [4, 5, 6]);
+//! generator.append(&[vec![9]])?;
+//! assert_eq!(generator.generate(&options)?[0].tokens, [10, 11, 12]);
+//! generator.rewind(1)?;
+//! assert_eq!(generator.tokens(), [[3, 4, 5, 6]]);
+//! # Ok(()) }
+//! ```
+//!
 //! # What is `Send` and `Sync`
 //!
 //! | type | `Send` | `Sync` | meaning |
@@ -81,6 +106,7 @@
 //! | [`RuntimeSession`] | yes | yes | threads may run one session at the same time |
 //! | [`PersistentValueState`] | yes | yes | one operation at a time; a second one fails at once with `Busy` |
 //! | [`RuntimeContext`] | yes | yes | clones share events, values, kernels and allocators |
+//! | [`Generator`] | yes | yes | one owner calls it; forks go to other threads |
 //! | [`TaskCompletion`], [`Checkpoint`] | yes | yes | any thread may cancel a run; any state of the model goes back |
 
 #![forbid(unsafe_code)]
@@ -100,11 +126,14 @@ pub use refeed_graph::{
 };
 pub use refeed_runtime::{
     AppendReuse, BatchAxes, BindingReport, Captured, Checkpoint, CompletionError, ContextError,
-    EventKind, Explanation, KernelContext, NodeTable, NodeTiming, OperatorUse, OpsetId, Outcome,
-    Outputs, PersistentValueState, Poll, Prepared, RegisterError, RunControl, RuntimeContext,
-    RuntimeContextOptions, RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions,
-    SessionError, StateError, StateFileError, StorageReport, TaskCompletion, TaskStatus, ValueKind,
-    ValueStore, clear_kernels, kernel, register_kernel, survey, unregister_kernel,
+    EventKind, Explanation, FinishReason, Generated, GeneratedSequence, GeneratedToken,
+    GenerationError, GenerationOptions, Generator, GeneratorSettings, KernelContext, NodeTable,
+    NodeTiming, OperatorUse, OpsetId, Outcome, Outputs, PersistentValueState, Poll, Prepared,
+    RegisterError, RunControl, RuntimeContext, RuntimeContextOptions, RuntimeEvent,
+    RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, SessionError, StateError,
+    StateFileError, StorageReport, TaskCompletion, TaskStatus, ValueKind, ValueStore,
+    clear_kernels, empty_caches, generate, generate_until, kernel, register_kernel, survey,
+    unregister_kernel,
 };
 pub use refeed_values::{
     DType, EncodedValue, RawBufferAllocator, RuntimeSequence, RuntimeValue, StructValue, Tensor,
@@ -125,5 +154,6 @@ mod tests {
         threads_may_share::<RuntimeContext>();
         threads_may_share::<TaskCompletion>();
         threads_may_share::<Checkpoint>();
+        threads_may_share::<Generator>();
     }
 }

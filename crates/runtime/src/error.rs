@@ -359,4 +359,13 @@ impl StateError {
     pub fn is_interrupt(&self) -> bool {
         matches!(self, StateError::Run(run) if run.is_interrupt())
     }
+
+    /// Whether a cancelled completion ended the run.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            StateError::Run(run) => run.is_cancelled(),
+            StateError::Cancelled { .. } => true,
+            _ => false,
+        }
+    }
 }

@@ -18,6 +18,8 @@ pub struct RunControl<'a> {
     pub poll: Option<Poll>,
     /// Cancels the run between nodes, up to the publication, and is succeeded by it.
     pub completion: Option<&'a TaskCompletion>,
+    /// Cancels the run between nodes, but is neither taken nor succeeded by it: one completion of many runs.
+    pub watched: Option<&'a TaskCompletion>,
 }
 
 /// The clock that decides when to poll.
@@ -32,7 +34,7 @@ impl Interrupt {
     pub(crate) fn new(control: RunControl<'_>) -> Interrupt {
         Interrupt {
             poll: control.poll,
-            completion: control.completion.cloned(),
+            completion: control.completion.or(control.watched).cloned(),
             next: None,
         }
     }

@@ -20,6 +20,7 @@ mod error;
 pub mod events;
 mod execute;
 mod explain;
+mod generate;
 mod interrupt;
 pub mod kernel;
 pub mod ops;
@@ -45,6 +46,10 @@ pub use events::{
     Captured, EventKind, NodeTable, NodeTiming, RuntimeEvent, RuntimeEventAction, StorageReport,
 };
 pub use explain::{BindingReport, Explanation, Outcome};
+pub use generate::{
+    FinishReason, Generated, GeneratedSequence, GeneratedToken, GenerationError, GenerationOptions,
+    Generator, GeneratorSettings, empty_caches, generate, generate_until,
+};
 pub use interrupt::{Poll, RunControl};
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};

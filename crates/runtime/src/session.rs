@@ -618,6 +618,21 @@ impl RuntimeSession {
         feeds: &[(usize, RuntimeValue)],
         poll: Option<Poll>,
     ) -> Result<Outputs, StateError> {
+        let control = RunControl {
+            poll,
+            ..RunControl::default()
+        };
+        self.run_controlled(context, feeds, control)
+    }
+
+    /// As [`RuntimeSession::run_positions`], with all that can stop a run. A session publishes nothing, so a completion
+    /// is only watched.
+    pub(crate) fn run_controlled(
+        &self,
+        context: &RuntimeContext,
+        feeds: &[(usize, RuntimeValue)],
+        control: RunControl<'_>,
+    ) -> Result<Outputs, StateError> {
         let core = &*self.core.fitting(context)?;
         let spare = core
             .spare
@@ -629,7 +644,7 @@ impl RuntimeSession {
             workspace = Workspace::new(core, Vec::new());
             workspace.draw_on(core, context);
         }
-        let result = Self::step(core, &mut workspace, context, feeds, poll);
+        let result = Self::step(core, &mut workspace, context, feeds, control);
         match &result {
             Ok(_) => workspace.end(core),
             Err(_) => workspace.abandon(core),
@@ -646,7 +661,7 @@ impl RuntimeSession {
         workspace: &mut Workspace,
         context: &RuntimeContext,
         feeds: &[(usize, RuntimeValue)],
-        poll: Option<Poll>,
+        control: RunControl<'_>,
     ) -> Result<Vec<RuntimeValue>, StateError> {
         workspace.begin(core);
         for (position, value) in feeds {
@@ -657,10 +672,6 @@ impl RuntimeSession {
         }
         workspace.check_inputs(core)?;
         let mut meter = workspace.meter(core, context);
-        let control = RunControl {
-            poll,
-            completion: None,
-        };
         workspace.execute(core, &mut Appends::default(), &mut meter, control)?;
         let outputs = workspace.collect(core, feeds, &[], |_| false)?;
         if core.options.check_shapes {

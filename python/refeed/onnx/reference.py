@@ -8,12 +8,14 @@ import numpy as np
 
 import refeed
 from refeed._native import (
+    GenerationOptions,
     KernelInvocation,
     Model,
     RawBufferAllocator,
     RuntimeContext,
     RuntimeEvent,
     RuntimeSession,
+    generate,
     load,
     register_custom_kernel,
     unregister_custom_kernel,
@@ -112,6 +114,61 @@ class ReferenceEvaluator:
         given = {name: _plain(value) for name, value in feeds.items() if value is not None}
         results = self._session.run(given, self._context)
         return [_arrays(results[name]) for name in wanted]
+
+    def generate(
+        self,
+        feeds: Mapping[str, Any],
+        max_new_tokens: int = 20,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        eos_token_id: int | None = None,
+        pad_token_id: int | None = None,
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Continue prompts with the tokens that the model predicts.
+
+        The loop is that of `refeed.runtime.generate`, which tells what the model may look like. Each call has a state
+        of its own; the model and `feeds` stay as they are.
+
+        Parameters
+        ----------
+        feeds : mapping of str to array
+            The prompt, INT64 `[batch, length]`, as `input_ids`; initial empty values of bound inputs; what else the
+            model needs, the same at every step. `attention_mask` and `position_ids` are made where they are not given.
+        max_new_tokens : int
+            Most tokens that are added to a row.
+        temperature : float
+            0: the most probable token. Positive: a draw from ``softmax(logits / temperature)``.
+        seed : int, optional
+            Makes draws repeatable.
+        eos_token_id : int, optional
+            A token that ends its row.
+        pad_token_id : int, optional
+            What rows that have ended are filled with; `eos_token_id` when absent.
+
+        Returns
+        -------
+        numpy.ndarray
+            INT64 `[batch, length + generated]`, the prompt included. After Ctrl-C, what there is.
+
+        Raises
+        ------
+        refeed.ValueTypeError
+            When an argument, a feed or the model is not what it must be.
+        refeed.KernelError
+            When a node fails.
+        """
+        if not isinstance(feeds, Mapping):
+            raise TypeError(f"feeds: expected a mapping from names to arrays, got {type(feeds).__name__}")
+        options = GenerationOptions(
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            seed=seed,
+            eos_token_id=eos_token_id,
+            pad_token_id=pad_token_id,
+        )
+        given = {name: _plain(value) for name, value in feeds.items() if value is not None}
+        tokens: np.ndarray[Any, np.dtype[np.int64]] = generate(self._model, self._context, given, options).numpy()
+        return tokens
 
     def events(self) -> list[RuntimeEvent]:
         """Return a copy of all events of earlier runs; always empty with events off."""

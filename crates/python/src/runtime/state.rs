@@ -157,6 +157,7 @@ impl PyPersistentValueState {
         let control = RunControl {
             poll: run::poll(py),
             completion: completion.map(|completion| &completion.get().inner),
+            watched: None,
         };
         let mut prepared = run::detached(py, || self.inner.prepare(context, &read, control))?;
         // Results that Python cannot be given are not published: the caller has nothing, so nothing has happened.

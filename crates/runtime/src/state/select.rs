@@ -32,6 +32,11 @@ impl BatchAxes {
         self
     }
 
+    /// Whether anything was said of an input.
+    pub(crate) fn is_said(&self, input: &str) -> bool {
+        self.others.iter().any(|(name, _)| &**name == input)
+    }
+
     /// The batch axis of an input; 0 unless another was said.
     pub fn of(&self, input: &str) -> Option<usize> {
         let said = self.others.iter().rev().find(|(name, _)| &**name == input);

@@ -11,6 +11,7 @@ use refeed_graph::{Binding, Publish};
 use refeed_values::append::PersistentTensor;
 use refeed_values::paged_cache;
 use refeed_values::{RuntimeValue, Tensor, TensorError};
+use std::sync::Arc;
 
 /// How a retained value becomes longer.
 enum Growth {
@@ -45,6 +46,15 @@ fn growth(core: &Core, index: usize, binding: &Binding, value: &PersistentValue)
         Some(axis) if axis < rank => Growth::Along(axis),
         _ => Growth::Unknown,
     }
+}
+
+/// The axis along which the value of a binding gets rows, as far as the graph tells.
+fn growing_axis(core: &Core, index: usize, binding: &Binding, rank: usize) -> Option<usize> {
+    if binding.publish == Publish::Once || core.plan.usual.get(index) == Some(&Outcome::Kept) {
+        return None;
+    }
+    let axis = append_axis(core, index, rank).or_else(|| declared_axis(core, binding));
+    axis.filter(|axis| *axis < rank)
 }
 
 /// The axis of the node that appends to the binding's value.
@@ -119,6 +129,42 @@ fn fewer_pages(cache: &RuntimeValue, length: i64) -> Result<RuntimeValue, String
 }
 
 impl PersistentValueState {
+    /// The first retained value that grows and is not empty, and the rows that it holds.
+    pub(crate) fn prefix(&self) -> Result<Option<(Arc<str>, i64)>, StateError> {
+        let inner = self.take()?;
+        for (index, (binding, held)) in self
+            .core
+            .model
+            .bindings()
+            .iter()
+            .zip(&inner.retained)
+            .enumerate()
+        {
+            let rows = match &held.value {
+                PersistentValue::Tensor(held) => {
+                    let shape = held.tensor().shape();
+                    let axis = growing_axis(&self.core, index, binding, shape.len());
+                    axis.map_or(0, |axis| shape[axis] as i64)
+                }
+                PersistentValue::Other(value) if paged_cache::blocks(value).is_some() => {
+                    paged_cache::check(value).map_or(0, |cache| cache.tokens)
+                }
+                PersistentValue::Other(_) => 0,
+            };
+            if rows > 0 {
+                return Ok(Some((binding.input.clone(), rows)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether every value that grows has `rows` rows, and all can be cut to fewer.
+    pub(crate) fn can_truncate(&self, rows: usize) -> Result<bool, StateError> {
+        let inner = self.take()?;
+        Ok(inner.truncated(&self.core, rows).is_ok()
+            && inner.truncated(&self.core, rows.saturating_add(1)).is_err())
+    }
+
     /// Keeps the first `length` rows of every value that grows, as if the later steps had not been. Values that
     /// publish once, and inputs handed straight through, stay.
     ///

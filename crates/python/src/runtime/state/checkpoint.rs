@@ -39,7 +39,7 @@ impl PyCheckpoint {
 }
 
 /// Retained values as a dictionary of shared views.
-pub(super) fn by_name<'py>(
+pub(crate) fn by_name<'py>(
     py: Python<'py>,
     values: impl IntoIterator<Item = (std::sync::Arc<str>, RuntimeValue)>,
     warned: &Warned,

@@ -1,0 +1,688 @@
+//! `Generator`: tokens and state that stay over turns.
+
+use super::control::{Control, FinishReason};
+use super::decoder::{Decoder, Moment};
+use super::empty::empty_caches;
+use super::engine::{Batch, Engine};
+use super::error::GenerationError;
+use super::options::GenerationOptions;
+use super::prompt::{Makes, Roles, check_distinct};
+use super::row::Row;
+use super::turn::{GeneratedSequence, GeneratedToken, Turn, feed};
+use crate::context::RuntimeContext;
+use crate::explain::Explanation;
+use crate::interrupt::RunControl;
+use crate::options::RuntimeSessionOptions;
+use crate::session::RuntimeSession;
+use crate::state::PersistentValueState;
+use refeed_graph::Model;
+use refeed_values::RuntimeValue;
+use std::sync::Arc;
+
+/// What a [`Generator`] starts with.
+#[derive(Debug, Clone, Default)]
+pub struct GeneratorSettings {
+    /// Options of its calls, and the names of the inputs.
+    pub options: GenerationOptions,
+    /// Initial values of bound inputs; those that are not given are made empty. Values that hold a prefix are continued.
+    pub initial: Vec<(String, RuntimeValue)>,
+    /// What else the model is fed, the same at every step.
+    pub feeds: Vec<(String, RuntimeValue)>,
+    /// What replaces `feeds` of the same names once the model has run: switches of merged decoders.
+    pub later_feeds: Vec<(String, RuntimeValue)>,
+    /// What the calls share.
+    pub context: RuntimeContext,
+    /// Settings of the session or state.
+    pub session_options: RuntimeSessionOptions,
+}
+
+/// Where a turn began, to go back to.
+#[derive(Debug, Clone)]
+struct Mark {
+    /// Columns before the turn.
+    columns: usize,
+    /// What the model had seen; only for retained values that cannot be cut to fewer rows.
+    seen: Option<Moment>,
+}
+
+/// A call that is going on.
+#[derive(Debug)]
+struct Current {
+    turn: Turn,
+    /// The decoder of a call that draws several sequences for a prompt: it goes its own way, and only the first sequence
+    /// comes back.
+    apart: Option<Decoder>,
+}
+
+/// Generates text in turns: append tokens, generate, append more, go back, fork.
+///
+/// It keeps the tokens of its rows and, for a model with bindings, the state that has seen them: each token is evaluated
+/// once. A call that fails or is stopped leaves the tokens that it has generated, and the next call goes on from there.
+///
+/// ```no_run
+/// use refeed_graph::{LoadOptions, Model};
+/// use refeed_runtime::{GenerationOptions, Generator, GeneratorSettings};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Model::load("decoder.onnx", &LoadOptions::default())?;
+/// let mut generator = Generator::new(model, GeneratorSettings::default())?;
+/// let options = GenerationOptions { max_new_tokens: 100, ..GenerationOptions::default() };
+/// generator.append(&[vec![1, 17, 42]])?;
+/// let answer = generator.generate(&options)?;
+/// println!("{:?}", answer[0].tokens);
+/// generator.append(&[vec![99, 7]])?; // the next turn: only these two tokens are evaluated
+/// generator.generate(&options)?;
+/// generator.rewind(1)?; // as before the second turn
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Generator {
+    session: Arc<RuntimeSession>,
+    settings: GeneratorSettings,
+    roles: Roles,
+    /// Feeds by input position, of the first run and of later ones.
+    fixed: Vec<(usize, RuntimeValue)>,
+    later: Vec<(usize, RuntimeValue)>,
+    batch: Batch,
+    /// There from the first tokens on.
+    decoder: Option<Decoder>,
+    marks: Vec<Mark>,
+    current: Option<Current>,
+}
+
+/// Feeds by input position.
+fn placed(
+    model: &Model,
+    feeds: &[(String, RuntimeValue)],
+) -> Result<Vec<(usize, RuntimeValue)>, GenerationError> {
+    let placed = feeds.iter().map(|(name, value)| {
+        let at = model.inputs().iter().position(|info| &*info.name == name);
+        let at = at.ok_or_else(|| GenerationError::UnknownFeed(name.clone()))?;
+        Ok((at, value.clone()))
+    });
+    placed.collect()
+}
+
+impl Generator {
+    /// A generator without tokens. A model without bindings works too; it sees the whole prefix at every step.
+    ///
+    /// # Errors
+    /// When the model cannot be compiled, has not the inputs and outputs that the options name, or a feed is unknown or one
+    /// that the generator itself makes.
+    pub fn new(model: Model, settings: GeneratorSettings) -> Result<Generator, GenerationError> {
+        let options = &settings.options;
+        options.check()?;
+        check_distinct(&model, options)?;
+        let mut fixed = placed(&model, &settings.feeds)?;
+        let given = |input: usize| fixed.iter().any(|(fed, _)| *fed == input);
+        let roles = Roles::find(&model, options, Makes::Integers, given)?;
+        let mut later = fixed.clone();
+        for (input, value) in placed(&model, &settings.later_feeds)? {
+            match later.iter_mut().find(|(fed, _)| *fed == input) {
+                Some((_, held)) => *held = value,
+                None => later.push((input, value)),
+            }
+        }
+        for (input, _) in fixed.iter().chain(&later) {
+            if roles.feeds(*input) {
+                let name = &model.inputs()[*input].name;
+                let reason = format!("`{name}` is made by the generator itself, it cannot be fed");
+                return Err(GenerationError::turn("feeds", reason));
+            }
+        }
+        fixed.shrink_to_fit();
+        let batch = Batch::of(&model, options, &roles, &later);
+        let session = RuntimeSession::with_context(
+            model,
+            settings.session_options.clone(),
+            &settings.context,
+        )?;
+        Ok(Generator {
+            session: Arc::new(session),
+            settings,
+            roles,
+            fixed,
+            later,
+            batch,
+            decoder: None,
+            marks: Vec::new(),
+            current: None,
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        self.session.model()
+    }
+
+    /// Options of calls that bring none.
+    pub fn options(&self) -> &GenerationOptions {
+        &self.settings.options
+    }
+
+    /// A decoder that has seen nothing but what its initial values hold, with these rows behind it.
+    fn fresh(&self, rows: Vec<Row>) -> Result<Decoder, GenerationError> {
+        let (engine, base) = self.engine(rows.len())?;
+        let rows = rows.into_iter().map(|row| row.behind(base)).collect();
+        let mut decoder = Decoder::new(
+            engine,
+            self.settings.context.clone(),
+            self.roles.clone(),
+            self.batch.clone(),
+            self.fixed.clone(),
+            rows,
+        );
+        decoder.begin_behind(base, self.later.clone());
+        Ok(decoder)
+    }
+
+    /// What runs the model, and how many columns its initial values stand for.
+    fn engine(&self, batch: usize) -> Result<(Engine, usize), GenerationError> {
+        if self.model().bindings().is_empty() {
+            if let Some((name, _)) = self.settings.initial.first() {
+                return Err(GenerationError::State(
+                    crate::error::StateError::NotRetained(name.clone()),
+                ));
+            }
+            return Ok((Engine::Session(Arc::clone(&self.session)), 0));
+        }
+        let given = &self.settings.initial;
+        let name = &self.settings.options.input_ids_name;
+        let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
+        let all_given = self
+            .model()
+            .bindings()
+            .iter()
+            .all(|binding| is_given(&binding.input));
+        let made = match all_given {
+            true => Vec::new(),
+            false => empty_caches(&self.session, batch, name)?,
+        };
+        let made = made.iter().filter(|(name, _)| !is_given(name));
+        let made = made.map(|(name, value)| (&**name, value.clone()));
+        let given = given
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()));
+        let state = PersistentValueState::of_session(&self.session, given.chain(made))?;
+        let base = state
+            .prefix()?
+            .map_or(0, |(_, rows)| usize::try_from(rows).unwrap_or(0));
+        Ok((Engine::State(state), base))
+    }
+
+    /// Adds tokens: the prompts of a batch at first, later the next turn of a single row. Nothing is evaluated yet.
+    ///
+    /// Prompts of unequal length are padded on the left, which needs a mask.
+    ///
+    /// # Errors
+    /// When there is no token, one is negative, or rows cannot be added as they are.
+    pub fn append(&mut self, rows: &[Vec<i64>]) -> Result<(), GenerationError> {
+        const WHAT: &str = "append";
+        for (number, row) in rows.iter().enumerate() {
+            let name = format!("row {number}");
+            if row.is_empty() {
+                return Err(GenerationError::prompt(
+                    &name,
+                    "at least one token id",
+                    "none",
+                ));
+            }
+            let most = match self.roles.ids.dtype {
+                refeed_values::DType::Int32 => i64::from(i32::MAX),
+                _ => i64::MAX,
+            };
+            if let Some(id) = row.iter().find(|id| !(0..=most).contains(*id)) {
+                let expected = format!("token ids from 0 to {most}");
+                return Err(GenerationError::prompt(&name, expected, id));
+            }
+        }
+        self.settle()?;
+        let Some(first) = rows.first() else {
+            return Err(GenerationError::turn(
+                WHAT,
+                "expected at least one row, got none",
+            ));
+        };
+        if let Some(decoder) = &mut self.decoder {
+            if rows.len() != 1 || decoder.count() != 1 {
+                let reason = format!(
+                    "expected one row on a generator of one row, got {} on {}: fork(row) makes a generator of one row",
+                    rows.len(),
+                    decoder.count()
+                );
+                return Err(GenerationError::turn(WHAT, reason));
+            }
+            let mark = Mark {
+                columns: decoder.length(),
+                seen: decoder.moment()?,
+            };
+            let Some(row) = decoder.rows.first_mut() else {
+                return Err(GenerationError::turn(WHAT, "the row has ended"));
+            };
+            first.iter().for_each(|token| row.push(*token, true));
+            decoder.grown();
+            self.marks.push(mark);
+            return Ok(());
+        }
+        let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let unequal = rows.iter().any(|row| row.len() != longest);
+        if unequal && self.roles.mask.is_none() {
+            let reason = "rows of unequal length are padded on the left, which needs an attention mask: the model has none";
+            return Err(GenerationError::turn(WHAT, reason));
+        }
+        let filler = self.settings.options.padding().unwrap_or(0);
+        let padded = rows.iter().enumerate().map(|(number, tokens)| {
+            let mut row = Row {
+                number,
+                ..Row::default()
+            };
+            row.pad(filler, longest - tokens.len());
+            row.begin(tokens);
+            row
+        });
+        let decoder = self.fresh(padded.collect())?;
+        self.marks.push(Mark {
+            columns: 0,
+            seen: None,
+        });
+        self.decoder = Some(decoder);
+        Ok(())
+    }
+
+    /// Evaluates what was appended, so that the next call begins with a token at once.
+    ///
+    /// # Errors
+    /// When there is nothing to evaluate, or the model cannot be run.
+    pub fn prefill(&mut self, control: RunControl<'_>) -> Result<(), GenerationError> {
+        self.settle()?;
+        let chunk = self.settings.options.prefill_chunk;
+        let control = Control::begin(control)?;
+        self.decoder_of("prefill")?.feed(chunk, control.of_run())?;
+        control.end();
+        Ok(())
+    }
+
+    fn decoder_of(&mut self, what: &'static str) -> Result<&mut Decoder, GenerationError> {
+        let none = || GenerationError::turn(what, "there are no tokens yet: append some first");
+        self.decoder.as_mut().ok_or_else(none)
+    }
+
+    /// Begins a call; [`Generator::advance`] makes its steps. A call that is going on ends where it is.
+    ///
+    /// # Errors
+    /// When there are no tokens, or an option means nothing or does not fit.
+    pub fn begin(&mut self, options: &GenerationOptions) -> Result<(), GenerationError> {
+        const WHAT: &str = "generate";
+        self.settle()?;
+        if options.num_beams > 1 {
+            let reason = "beams are no stream: their tokens are known at the end only";
+            return Err(GenerationError::turn("stream", reason));
+        }
+        let decoder = self.decoder_of(WHAT)?;
+        if decoder.rows.is_empty() {
+            return Err(GenerationError::turn(WHAT, "every row has ended"));
+        }
+        let turn = Turn::new(decoder, options, false)?;
+        self.current = Some(Current { turn, apart: None });
+        Ok(())
+    }
+
+    /// Makes one step of the call that is going on; the tokens are those of the sequences that had not ended. None: it is
+    /// over, or was stopped.
+    ///
+    /// # Errors
+    /// When the model cannot be run, or its logits choose no token. The step may be tried again.
+    pub fn advance(
+        &mut self,
+        control: RunControl<'_>,
+    ) -> Result<&[GeneratedToken], GenerationError> {
+        let mut control = Control::begin(control)?;
+        let made = self.step(&mut control);
+        control.end();
+        made?;
+        Ok(self.events())
+    }
+
+    fn events(&self) -> &[GeneratedToken] {
+        self.current
+            .as_ref()
+            .map_or(&[], |current| current.turn.events())
+    }
+
+    fn step(&mut self, control: &mut Control<'_>) -> Result<bool, GenerationError> {
+        let (Some(current), Some(decoder)) = (&mut self.current, &mut self.decoder) else {
+            return Ok(false);
+        };
+        if current.turn.options.num_return_sequences > 1 && current.apart.is_none() {
+            // The prompt is evaluated here, once; the sequences share it and go their own ways.
+            if let Some(reason) = feed(decoder, &current.turn.options, control)? {
+                current.turn.stop(reason);
+                return Ok(false);
+            }
+            current.apart = Some(decoder.fork()?);
+        }
+        let decoder = current.apart.as_mut().unwrap_or(decoder);
+        current.turn.advance(decoder, control)
+    }
+
+    /// Ends the call that is going on, and returns what it has generated.
+    ///
+    /// # Errors
+    /// When no call is going on.
+    pub fn finish(&mut self) -> Result<Vec<GeneratedSequence>, GenerationError> {
+        let none = || GenerationError::turn("finish", "no call is going on");
+        let current = self.current.take().ok_or_else(none)?;
+        let apart = current.apart.is_some();
+        let copies = current.turn.options.num_return_sequences;
+        let sequences = current.turn.into_sequences();
+        if apart {
+            let first = sequences.iter().step_by(copies);
+            self.adopt(first.map(|sequence| (sequence.row, &*sequence.tokens)));
+        }
+        Ok(sequences)
+    }
+
+    /// Adds tokens that were generated elsewhere to the rows, which stay as long as one another.
+    fn adopt<'t>(&mut self, rows: impl Iterator<Item = (usize, &'t [i64])>) {
+        let filler = self.settings.options.padding().unwrap_or(0);
+        let Some(decoder) = &mut self.decoder else {
+            return;
+        };
+        for (number, tokens) in rows {
+            if let Some(row) = decoder.rows.iter_mut().find(|row| row.number == number) {
+                tokens.iter().for_each(|token| row.push(*token, true));
+            }
+        }
+        let longest = decoder
+            .rows
+            .iter()
+            .map(|row| row.tokens.len())
+            .max()
+            .unwrap_or(0);
+        for row in &mut decoder.rows {
+            while row.tokens.len() < longest {
+                row.push(filler, false);
+            }
+        }
+        decoder.grown();
+    }
+
+    /// Ends a call that somebody left.
+    fn settle(&mut self) -> Result<(), GenerationError> {
+        match self.current {
+            Some(_) => self.finish().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Generates until every sequence has ended.
+    ///
+    /// # Errors
+    /// As [`Generator::begin`] and [`Generator::advance`]. Tokens of earlier steps stay.
+    pub fn generate(
+        &mut self,
+        options: &GenerationOptions,
+    ) -> Result<Vec<GeneratedSequence>, GenerationError> {
+        self.generate_until(options, RunControl::default(), &mut |_| true)
+    }
+
+    /// As [`Generator::generate`], with what can stop it and a function that sees each token and stops it by `false`. A
+    /// completion is taken for the whole call and succeeded by its end.
+    ///
+    /// # Errors
+    /// As [`Generator::generate`], and when the completion is cancelled already, or another call has or had it.
+    pub fn generate_until(
+        &mut self,
+        options: &GenerationOptions,
+        control: RunControl<'_>,
+        each: &mut dyn FnMut(&GeneratedToken) -> bool,
+    ) -> Result<Vec<GeneratedSequence>, GenerationError> {
+        options.check()?;
+        let mut control = Control::begin(control)?;
+        if options.num_beams > 1 {
+            return self.search(options, control);
+        }
+        self.begin(options)?;
+        let run = self.run(&mut control, each);
+        let sequences = self.finish();
+        run?;
+        control.end();
+        sequences
+    }
+
+    fn run(
+        &mut self,
+        control: &mut Control<'_>,
+        each: &mut dyn FnMut(&GeneratedToken) -> bool,
+    ) -> Result<(), GenerationError> {
+        while self.step(control)? {
+            let goes_on = self
+                .events()
+                .iter()
+                .fold(true, |goes_on, token| goes_on & each(token));
+            if let Some(current) = self.current.as_mut().filter(|_| !goes_on) {
+                current.turn.stop(FinishReason::Stop);
+            }
+        }
+        Ok(())
+    }
+
+    /// A beam search; the best sequence of each row comes back into the rows.
+    fn search(
+        &mut self,
+        options: &GenerationOptions,
+        mut control: Control<'_>,
+    ) -> Result<Vec<GeneratedSequence>, GenerationError> {
+        self.settle()?;
+        let decoder = self.decoder_of("generate")?;
+        let sequences = super::beam::search(decoder, options, &mut control)?;
+        let best = sequences.iter().step_by(options.num_return_sequences);
+        let best: Vec<(usize, Vec<i64>)> = best
+            .map(|sequence| (sequence.row, sequence.tokens.clone()))
+            .collect();
+        self.adopt(best.iter().map(|(row, tokens)| (*row, tokens.as_slice())));
+        control.end();
+        Ok(sequences)
+    }
+
+    /// The tokens of each row, without padding.
+    pub fn tokens(&self) -> Vec<Vec<i64>> {
+        let Some(decoder) = &self.decoder else {
+            return Vec::new();
+        };
+        let mut rows: Vec<&Row> = decoder.all_rows().collect();
+        rows.sort_by_key(|row| row.number);
+        rows.into_iter().map(Row::visible_tokens).collect()
+    }
+
+    /// The number of tokens of the longest row, padding included.
+    pub fn length(&self) -> usize {
+        let decoder = self.decoder.as_ref();
+        decoder.map_or(0, |decoder| decoder.length() - decoder.base())
+    }
+
+    /// The number of tokens before each [`Generator::append`].
+    pub fn turns(&self) -> Vec<usize> {
+        let base = self.decoder.as_ref().map_or(0, Decoder::base);
+        self.marks
+            .iter()
+            .map(|mark| mark.columns.saturating_sub(base))
+            .collect()
+    }
+
+    /// Goes back to where turn `turn` began: as it was before that [`Generator::append`].
+    ///
+    /// Values that grow are cut; the others go back to what was kept when the turn began. Nothing is copied now: the next
+    /// append of a value that somebody else still sees copies it once.
+    ///
+    /// # Errors
+    /// When there is no such turn, or the state is busy.
+    pub fn rewind(&mut self, turn: usize) -> Result<(), GenerationError> {
+        self.settle()?;
+        let Some(mark) = self.marks.get(turn).cloned() else {
+            let reason = format!("expected one of {} turns, got {turn}", self.marks.len());
+            return Err(GenerationError::turn("rewind", reason));
+        };
+        if turn == 0 {
+            self.reset();
+            return Ok(());
+        }
+        let decoder = self.decoder_of("rewind")?;
+        match mark.seen {
+            Some(moment) => decoder.return_to(mark.columns, &moment)?,
+            None => self.cut(mark.columns)?,
+        }
+        self.marks.truncate(turn);
+        Ok(())
+    }
+
+    /// Keeps the first `length` tokens of the one row that there is.
+    ///
+    /// Values that cannot be cut go back to the last moment that was kept, and what lies between is evaluated again by the
+    /// next call.
+    ///
+    /// # Errors
+    /// When there are more rows than one or fewer tokens, or the state is busy.
+    pub fn truncate(&mut self, length: usize) -> Result<(), GenerationError> {
+        const WHAT: &str = "truncate";
+        self.settle()?;
+        let held = self.length();
+        if length > held {
+            let reason = format!("expected at most the {held} tokens that there are, got {length}");
+            return Err(GenerationError::turn(WHAT, reason));
+        }
+        if length == held {
+            return Ok(());
+        }
+        if length == 0 {
+            self.reset();
+            return Ok(());
+        }
+        let decoder = self.decoder_of(WHAT)?;
+        if decoder.count() != 1 {
+            let reason = format!("expected one row, got {}", decoder.count());
+            return Err(GenerationError::turn(WHAT, reason));
+        }
+        let columns = length + decoder.base();
+        self.cut(columns)?;
+        self.marks.retain(|mark| mark.columns < columns);
+        Ok(())
+    }
+
+    /// Keeps `columns` columns. At least the last one is evaluated again, for its logits.
+    fn cut(&mut self, columns: usize) -> Result<(), GenerationError> {
+        let marks = &self.marks;
+        let decoder = self.decoder.as_mut();
+        let Some(decoder) = decoder else {
+            return Ok(());
+        };
+        let keep = columns.saturating_sub(1).min(decoder.fed());
+        if keep > decoder.base() && decoder.cut_state(keep)? {
+            decoder.keep_columns(columns, keep);
+            return Ok(());
+        }
+        let moments = marks.iter().rev().filter_map(|mark| mark.seen.as_ref());
+        let mut moments = moments.into_iter();
+        if let Some(moment) = moments.find(|moment| moment.fed <= keep) {
+            return decoder.return_to(columns, moment);
+        }
+        if decoder.fed() > decoder.base() {
+            let (engine, base) = self.engine(1)?;
+            if let Some(decoder) = &mut self.decoder {
+                decoder.engine = engine;
+                decoder.keep_columns(columns, base);
+            }
+        } else {
+            decoder.keep_columns(columns, decoder.fed());
+        }
+        Ok(())
+    }
+
+    /// Forgets all tokens.
+    pub fn reset(&mut self) {
+        self.current = None;
+        self.decoder = None;
+        self.marks.clear();
+    }
+
+    /// A second generator that goes its own way from here. Handles are shared, nothing is copied now; the first one of the
+    /// two to add a token does so in place, the other one copies its values once (paged caches share their pages).
+    ///
+    /// # Errors
+    /// When the state is busy.
+    pub fn fork(&mut self) -> Result<Generator, GenerationError> {
+        self.settle()?;
+        Ok(Generator {
+            session: Arc::clone(&self.session),
+            settings: self.settings.clone(),
+            roles: self.roles.clone(),
+            fixed: self.fixed.clone(),
+            later: self.later.clone(),
+            batch: self.batch.clone(),
+            decoder: self.decoder.as_ref().map(Decoder::fork).transpose()?,
+            marks: self.marks.clone(),
+            current: None,
+        })
+    }
+
+    /// A second generator with one row of this one. The row's part of the state is copied; a row that has ended and was let
+    /// go is evaluated again by the next call.
+    ///
+    /// # Errors
+    /// When there is no such row, rows of the state cannot be chosen, or the state is busy.
+    pub fn fork_row(&mut self, row: usize) -> Result<Generator, GenerationError> {
+        const WHAT: &str = "fork";
+        let mut forked = self.fork()?;
+        let none = |count: usize| {
+            GenerationError::turn(WHAT, format!("expected one of {count} rows, got {row}"))
+        };
+        let decoder = forked.decoder.as_mut().ok_or_else(|| none(0))?;
+        let (count, base) = (decoder.count(), decoder.base());
+        let held = decoder.rows.iter().position(|held| held.number == row);
+        match held {
+            Some(_) if count == 1 => {}
+            Some(at) => {
+                decoder.reorder(&[at], WHAT)?;
+                decoder.forget_gone();
+            }
+            None => {
+                let gone = decoder.all_rows().find(|held| held.number == row);
+                let gone = gone.ok_or_else(|| none(count))?;
+                let mut alone = Row::default();
+                alone.begin(&gone.visible_tokens());
+                forked.decoder = Some(forked.fresh(vec![alone])?);
+            }
+        }
+        forked.marks = vec![Mark {
+            columns: base,
+            seen: None,
+        }];
+        Ok(forked)
+    }
+
+    /// What the last step did for each binding, and why; `None` without bindings or before the first tokens.
+    ///
+    /// # Errors
+    /// When the state is busy.
+    pub fn explain(&self) -> Result<Option<Explanation>, GenerationError> {
+        match self.decoder.as_ref().map(|decoder| &decoder.engine) {
+            Some(Engine::State(state)) => Ok(Some(state.explain()?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Bytes that tensors of the model's runs have in use, those of forks included.
+    pub fn live_bytes(&self) -> usize {
+        self.session.live_bytes()
+    }
+
+    /// The retained values by input name: shared views, not copies. Empty without bindings or before the first tokens.
+    ///
+    /// # Errors
+    /// When the state is busy.
+    pub fn values(&self) -> Result<Vec<(Arc<str>, RuntimeValue)>, GenerationError> {
+        match self.decoder.as_ref().map(|decoder| &decoder.engine) {
+            Some(Engine::State(state)) => Ok(state.values()?),
+            _ => Ok(Vec::new()),
+        }
+    }
+}

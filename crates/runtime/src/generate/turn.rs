@@ -1,0 +1,383 @@
+//! One call of a generation: steps until every sequence has ended.
+
+use super::control::{Control, FinishReason, wish};
+use super::decoder::Decoder;
+use super::error::GenerationError;
+use super::exponential::exp;
+use super::filters::{Filters, History};
+use super::logits::{LogitRow, Useless, argmax, largest};
+use super::options::GenerationOptions;
+use super::random::{fresh_seed, uniform};
+use super::sample::{Restrictions, Sampler};
+
+/// A token that was generated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GeneratedToken {
+    /// Which sequence it belongs to, in the order of the results.
+    pub sequence: usize,
+    /// The token.
+    pub token: i64,
+    /// Its log-probability, when it was asked for.
+    pub log_probability: Option<f64>,
+    /// Why the sequence ends with it, when it does.
+    pub finish: Option<FinishReason>,
+}
+
+/// A sequence that was generated, without its prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeneratedSequence {
+    /// The row of the prompts that it continues.
+    pub row: usize,
+    /// The new tokens; one that ended the sequence is among them.
+    pub tokens: Vec<i64>,
+    /// The log-probability of each token; empty unless it was asked for.
+    pub log_probabilities: Vec<f64>,
+    /// What the sequence was ranked by; beams only.
+    pub score: Option<f64>,
+    /// Why it ended.
+    pub finish: FinishReason,
+}
+
+/// A sequence while it grows.
+#[derive(Debug)]
+struct Growing {
+    row: usize,
+    /// Which stream of random numbers it draws from.
+    stream: u64,
+    tokens: Vec<i64>,
+    log_probabilities: Vec<f64>,
+    history: History,
+    finish: Option<FinishReason>,
+}
+
+/// Memory for the choice of one token, used again.
+#[derive(Debug, Default)]
+struct Scratch {
+    wide: Vec<f64>,
+    sampler: Sampler,
+}
+
+/// A call that is going on.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) options: GenerationOptions,
+    filters: Filters,
+    how: Restrictions,
+    seed: u64,
+    sequences: Vec<Growing>,
+    /// The sequence of each row of the decoder.
+    slots: Vec<usize>,
+    /// Whether the first logits were seen.
+    begun: bool,
+    /// Whether rows go when they have ended.
+    drops: bool,
+    events: Vec<GeneratedToken>,
+    scratch: Scratch,
+}
+
+impl Turn {
+    /// Begins a call on all rows of a decoder. With `keeps`, ended rows stay to the end.
+    ///
+    /// # Errors
+    /// When an option means nothing or does not fit the rows.
+    pub(super) fn new(
+        decoder: &Decoder,
+        options: &GenerationOptions,
+        keeps: bool,
+    ) -> Result<Turn, GenerationError> {
+        options.check()?;
+        options.check_length(decoder)?;
+        let filters = Filters::of(options);
+        let mut sequences = Vec::new();
+        for row in &decoder.rows {
+            for copy in 0..options.num_return_sequences {
+                let index = row.number * options.num_return_sequences + copy;
+                sequences.push(Growing {
+                    row: row.number,
+                    stream: options.first_row.wrapping_add(index as u64),
+                    tokens: Vec::new(),
+                    log_probabilities: Vec::new(),
+                    history: filters.history(row.seen()),
+                    finish: (options.max_new_tokens == 0).then_some(FinishReason::Length),
+                });
+            }
+        }
+        if options.num_return_sequences > 1 {
+            decoder.batch.need("num_return_sequences")?;
+        }
+        let may_drop = decoder.batch.alone && decoder.batch.axes.is_ok();
+        Ok(Turn {
+            how: Restrictions::of(options),
+            seed: options.seed.unwrap_or_else(fresh_seed),
+            filters,
+            slots: Vec::new(),
+            begun: false,
+            drops: !keeps && options.drop_finished && may_drop,
+            sequences,
+            events: Vec::new(),
+            scratch: Scratch::default(),
+            options: options.clone(),
+        })
+    }
+
+    /// Whether every sequence has ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.sequences
+            .iter()
+            .all(|sequence| sequence.finish.is_some())
+    }
+
+    /// What the last step has generated.
+    pub(super) fn events(&self) -> &[GeneratedToken] {
+        &self.events
+    }
+
+    /// Ends every sequence that has not ended.
+    pub(super) fn stop(&mut self, reason: FinishReason) {
+        for sequence in &mut self.sequences {
+            sequence.finish.get_or_insert(reason);
+        }
+    }
+
+    /// What was generated.
+    pub(super) fn into_sequences(self) -> Vec<GeneratedSequence> {
+        let finished = |sequence: Growing| GeneratedSequence {
+            row: sequence.row,
+            tokens: sequence.tokens,
+            log_probabilities: sequence.log_probabilities,
+            score: None,
+            finish: sequence.finish.unwrap_or(FinishReason::Stop),
+        };
+        self.sequences.into_iter().map(finished).collect()
+    }
+
+    /// One step: a token for every sequence that has not ended. False when there was nothing to do or it was stopped.
+    ///
+    /// # Errors
+    /// When the model cannot be run, or no token can be chosen. No token was added then.
+    pub(super) fn advance(
+        &mut self,
+        decoder: &mut Decoder,
+        control: &mut Control<'_>,
+    ) -> Result<bool, GenerationError> {
+        self.events.clear();
+        if self.is_done() {
+            return Ok(false);
+        }
+        if let Some(reason) = control.look() {
+            self.stop(reason);
+            return Ok(false);
+        }
+        if let Some(reason) = feed(decoder, &self.options, control)? {
+            self.stop(reason);
+            return Ok(false);
+        }
+        if !self.begun {
+            self.begin(decoder)?;
+        }
+        self.choose(decoder)?;
+        self.add(decoder)?;
+        Ok(true)
+    }
+
+    /// What the first logits tell: the vocabulary. One row becomes as many as sequences are wanted.
+    fn begin(&mut self, decoder: &mut Decoder) -> Result<(), GenerationError> {
+        check_vocabulary(decoder, &self.options)?;
+        let copies = self.options.num_return_sequences;
+        if copies > 1 {
+            let rows = 0..decoder.rows.len();
+            let chosen: Vec<usize> = rows
+                .flat_map(|row| std::iter::repeat_n(row, copies))
+                .collect();
+            decoder.reorder(&chosen, "num_return_sequences")?;
+        }
+        self.slots = (0..self.sequences.len()).collect();
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Chooses a token for every sequence that has not ended.
+    fn choose(&mut self, decoder: &Decoder) -> Result<(), GenerationError> {
+        let Some(logits) = decoder.logits() else {
+            return Err(GenerationError::turn("generate", "there are no logits"));
+        };
+        for (slot, row) in decoder.rows.iter().enumerate() {
+            let sequence = &self.sequences[self.slots[slot]];
+            if sequence.finish.is_some() {
+                continue;
+            }
+            let place = row.visible as u64;
+            let chosen = Choice {
+                filters: &self.filters,
+                how: &self.how,
+                greedy: self.options.temperature == 0.0,
+                tells: self.options.log_probabilities,
+                generated: sequence.tokens.len(),
+                history: &sequence.history,
+                seen: row.seen(),
+                random: || uniform(self.seed, sequence.stream, place),
+            }
+            .make(logits.row(slot), &mut self.scratch);
+            let (token, log_probability) = chosen.map_err(|reason| {
+                self.events.clear();
+                GenerationError::Row {
+                    name: decoder.roles.logits_name.clone(),
+                    row: slot,
+                    reason: reason.to_string(),
+                }
+            })?;
+            self.events.push(GeneratedToken {
+                sequence: self.slots[slot],
+                token: token as i64,
+                log_probability,
+                finish: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds what was chosen, says which sequences end with it, and lets their rows go.
+    fn add(&mut self, decoder: &mut Decoder) -> Result<(), GenerationError> {
+        let filler = self.options.padding().unwrap_or(0);
+        let mut events = self.events.iter_mut();
+        let mut ended = false;
+        for (row, slot) in decoder.rows.iter_mut().zip(&self.slots) {
+            let sequence = &mut self.sequences[*slot];
+            if sequence.finish.is_some() {
+                row.push(filler, false);
+                continue;
+            }
+            let Some(event) = events.next() else { break };
+            row.push(event.token, true);
+            sequence.tokens.push(event.token);
+            sequence.log_probabilities.extend(event.log_probability);
+            self.filters.note(&mut sequence.history, event.token);
+            event.finish = ending(&self.options, &sequence.tokens, event.token, row.visible);
+            sequence.finish = event.finish;
+            ended |= event.finish.is_some();
+        }
+        decoder.grown();
+        if ended && self.drops && !self.is_done() {
+            let goes_on = |slot: &usize| self.sequences[*slot].finish.is_none();
+            let rows = self.slots.iter().enumerate();
+            let rows: Vec<usize> = rows
+                .filter(|(_, s)| goes_on(s))
+                .map(|(row, _)| row)
+                .collect();
+            decoder.keep_rows(&rows)?;
+            self.slots = rows.into_iter().map(|row| self.slots[row]).collect();
+        }
+        Ok(())
+    }
+}
+
+/// Refuses tokens that the vocabulary does not have.
+///
+/// # Errors
+/// When the end or padding token is none of it.
+pub(super) fn check_vocabulary(
+    decoder: &Decoder,
+    options: &GenerationOptions,
+) -> Result<(), GenerationError> {
+    let vocabulary = decoder.logits().map_or(0, |logits| logits.vocabulary);
+    for (option, id) in [
+        ("eos_token_id", options.eos_token_id),
+        ("pad_token_id", options.pad_token_id),
+    ] {
+        let unknown = |id: &i64| usize::try_from(*id).is_ok_and(|id| id >= vocabulary);
+        if let Some(id) = id.filter(unknown) {
+            let expected = format!("a token of the vocabulary, below {vocabulary}");
+            return Err(GenerationError::option(option, expected, id));
+        }
+    }
+    Ok(())
+}
+
+/// Feeds what the model has not seen; the reason when that was stopped.
+///
+/// # Errors
+/// When the model cannot be run.
+pub(super) fn feed(
+    decoder: &mut Decoder,
+    options: &GenerationOptions,
+    control: &Control<'_>,
+) -> Result<Option<FinishReason>, GenerationError> {
+    match decoder.feed(options.prefill_chunk, control.of_run()) {
+        Ok(()) => Ok(None),
+        Err(GenerationError::State(error)) => match wish(&error) {
+            Some(reason) => Ok(Some(reason)),
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Why a sequence ends with a token, when it does.
+pub(super) fn ending(
+    options: &GenerationOptions,
+    tokens: &[i64],
+    token: i64,
+    visible: usize,
+) -> Option<FinishReason> {
+    let long = || {
+        let limit = options.max_length.is_some_and(|most| visible >= most);
+        limit || tokens.len() >= options.max_new_tokens
+    };
+    if options.eos_token_id == Some(token) {
+        Some(FinishReason::Eos)
+    } else if options.stop_token_ids.contains(&token)
+        || options
+            .stop_sequences
+            .iter()
+            .any(|stop| tokens.ends_with(stop))
+    {
+        Some(FinishReason::Stop)
+    } else {
+        long().then_some(FinishReason::Length)
+    }
+}
+
+/// What the choice of one token depends on.
+struct Choice<'a, R: Fn() -> f64> {
+    filters: &'a Filters,
+    how: &'a Restrictions,
+    greedy: bool,
+    /// Whether the log-probability is told.
+    tells: bool,
+    generated: usize,
+    history: &'a History,
+    seen: &'a [i64],
+    random: R,
+}
+
+impl<R: Fn() -> f64> Choice<'_, R> {
+    fn make(
+        &self,
+        row: LogitRow<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(usize, Option<f64>), Useless> {
+        let plain = self.filters.change_nothing(self.generated);
+        if plain && self.greedy && !self.tells {
+            return Ok((row.argmax()?, None));
+        }
+        let wide = &mut scratch.wide;
+        let mut most = row.widen(wide)?;
+        let whole = self.tells.then(|| log_sum(wide, most));
+        if !plain {
+            self.filters
+                .apply(wide, self.seen, self.generated, self.history);
+            most = largest(wide)?;
+        }
+        let token = match self.greedy {
+            true => argmax(wide)?,
+            false => scratch.sampler.draw(wide, most, self.how, (self.random)()),
+        };
+        let log_probability = whole.map(|whole| row.get(token) - whole);
+        Ok((token, log_probability))
+    }
+}
+
+/// The logarithm of the sum of the exponentials of numbers, of which `most` is the largest.
+pub(super) fn log_sum(numbers: &[f64], most: f64) -> f64 {
+    most + numbers.iter().map(|x| exp(x - most)).sum::<f64>().ln()
+}
