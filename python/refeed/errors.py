@@ -17,6 +17,7 @@ __all__ = [
     "InferenceError",
     "InternalError",
     "KernelError",
+    "KernelValueError",
     "MissingValueError",
     "ModelError",
     "ParseError",
@@ -104,6 +105,10 @@ class KernelError(Error, RuntimeError):
         super().__init__(message)
         self.node = node
         self.op_type = op_type
+
+
+class KernelValueError(KernelError, ValueError):
+    """A node that refused the values it was given: their kind, type, shape, or what they say. Nothing was published."""
 
 
 class ParseError(Error, ValueError):

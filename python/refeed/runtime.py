@@ -47,11 +47,16 @@ from refeed._native import (
     tensor_to_proto,
     unregister_custom_kernel,
 )
+from refeed.cache_report import CacheReport, PageReport, cache_report
+from refeed.calibration import AttentionError, CacheCalibration, PartCalibration, calibrate_cache
 from refeed.errors import ValueTypeError
 
 __all__ = [
     "AppendReservation",
+    "AttentionError",
     "BindingReport",
+    "CacheCalibration",
+    "CacheReport",
     "Checkpoint",
     "ExecutionArena",
     "Explanation",
@@ -63,6 +68,8 @@ __all__ = [
     "KernelContext",
     "KernelInvocation",
     "OpsetId",
+    "PageReport",
+    "PartCalibration",
     "PersistentValueState",
     "RawBufferAllocator",
     "RuntimeContext",
@@ -77,6 +84,8 @@ __all__ = [
     "Tensor",
     "TokenStream",
     "add_quantization_parameters",
+    "cache_report",
+    "calibrate_cache",
     "clear_custom_kernels",
     "default_opset",
     "dequantize_tensor",

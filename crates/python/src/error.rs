@@ -26,6 +26,7 @@ pub(crate) enum Class {
     Completion,
     StateFile,
     Kernel,
+    KernelValue,
     Internal,
     Decode,
     Encode,
@@ -40,7 +41,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    const ALL: [(Class, &'static str); 19] = [
+    const ALL: [(Class, &'static str); 20] = [
         (Class::Model, "ModelError"),
         (Class::ValueType, "ValueTypeError"),
         (Class::StateClosed, "StateClosedError"),
@@ -49,6 +50,7 @@ impl Class {
         (Class::Completion, "CompletionError"),
         (Class::StateFile, "StateFileError"),
         (Class::Kernel, "KernelError"),
+        (Class::KernelValue, "KernelValueError"),
         (Class::Internal, "InternalError"),
         (Class::Decode, "DecodeError"),
         (Class::Encode, "EncodeError"),
@@ -196,6 +198,23 @@ fn out_of_memory(error: &OpError) -> bool {
     }
 }
 
+/// Whether a node refused the values that it was given, at whatever depth.
+fn refused_values(error: &OpError) -> bool {
+    match error {
+        OpError::MissingInput { .. }
+        | OpError::DType { .. }
+        | OpError::Kind { .. }
+        | OpError::Shape(_)
+        | OpError::Value { .. }
+        | OpError::Page(_)
+        | OpError::Quantize(_)
+        | OpError::Kernel(_) => true,
+        other => other
+            .nested()
+            .is_some_and(|inner| refused_values(&inner.source)),
+    }
+}
+
 /// The exception that a kernel of Python raised, at whatever depth, and the node that raised it.
 fn raised(error: RunError) -> Result<(PyErr, NodePath), Box<RunError>> {
     let RunError { node, source } = error;
@@ -291,7 +310,11 @@ fn failed(py: Python<'_>, error: &RunError) -> PyErr {
         let keywords = PyDict::new(py);
         keywords.set_item("node", &*error.node.name)?;
         keywords.set_item("op_type", &*error.node.op_type)?;
-        let error = Class::Kernel.class(py)?.call((message,), Some(&keywords))?;
+        let class = match refused_values(&error.source) {
+            true => Class::KernelValue,
+            false => Class::Kernel,
+        };
+        let error = class.class(py)?.call((message,), Some(&keywords))?;
         Ok(PyErr::from_value(error))
     };
     made().unwrap_or_else(|error| error)

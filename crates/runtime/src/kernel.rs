@@ -6,8 +6,11 @@ use refeed_graph::Model;
 use refeed_graph::attributes::{AttributeError, Attributes};
 use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
+use refeed_kernels::quantize::QuantizeError;
 use refeed_proto::{NodeProto, TensorProto};
 use refeed_values::append::{AppendError, AppendReservation};
+use refeed_values::encoded::EncodedError;
+use refeed_values::paged_cache::PageFault;
 use refeed_values::{
     DType, Element, Pool, RuntimeValue, Tensor, TensorError, TensorMut, ValueError, View,
 };
@@ -133,6 +136,12 @@ pub enum OpError {
     /// A numeric kernel refused its operands.
     #[error(transparent)]
     Kernel(#[from] refeed_kernels::KernelError),
+    /// A paged cache has a page that breaks a rule or cannot be converted.
+    #[error(transparent)]
+    Page(#[from] PageFault),
+    /// Keys or values that cannot be decoded or encoded.
+    #[error(transparent)]
+    Quantize(QuantizeError),
     /// A tensor of the model is broken.
     #[error(transparent)]
     Model(Box<refeed_graph::ModelError>),
@@ -170,6 +179,17 @@ pub enum OpError {
     #[cfg(feature = "testing")]
     #[error("injected failure")]
     Injected,
+}
+
+/// Memory that cannot be had is told as such wherever it was asked for.
+impl From<QuantizeError> for OpError {
+    fn from(error: QuantizeError) -> OpError {
+        match error {
+            QuantizeError::Tensor(source) => OpError::Tensor(source),
+            QuantizeError::Encoded(EncodedError::Tensor(source)) => OpError::Tensor(source),
+            other => OpError::Quantize(other),
+        }
+    }
 }
 
 impl OpError {

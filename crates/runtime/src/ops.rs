@@ -1,5 +1,6 @@
 //! The operators that refeed computes, family by family; schemas stand under the same names in `refeed-graph`.
 
+mod ai_rt;
 mod attention;
 mod cast;
 mod concat;
@@ -31,6 +32,7 @@ use crate::kernel::KernelEntry;
 
 /// Every family of kernels; adding one means adding its line here.
 const FAMILIES: &[&[KernelEntry]] = &[
+    ai_rt::KERNELS,
     attention::KERNELS,
     cast::KERNELS,
     concat::KERNELS,

@@ -9,7 +9,7 @@ use crate::validate;
 use refeed_proto::paged_cache_block_proto::{KeyPayload, ValuePayload};
 use refeed_proto::{EncodedValueProto, PagedCacheBlockProto, PagedCacheProto, TensorProto};
 use refeed_values::paged_cache::{self, PageFault, cache_of, page_of};
-use refeed_values::{Layout, RuntimeValue, Tensor, TensorError, ValueError};
+use refeed_values::{Layout, Provenance, RuntimeValue, Tensor, TensorError, ValueError};
 
 /// A message as a value: a structure with the one field `blocks`, whose pages share the payloads of the message.
 ///
@@ -20,7 +20,11 @@ pub fn from_paged_cache(
     catalogues: &Catalogues,
 ) -> Result<RuntimeValue, ModelError> {
     let external = ExternalData::none();
-    let reading = Reading::apart(catalogues, &external);
+    // Bytes of messages never change, and pages that no operator touches stay where they are.
+    let reading = Reading {
+        provenance: Provenance::Kept,
+        ..Reading::apart(catalogues, &external)
+    };
     read(proto, &Path::root("paged_cache"), &reading)
 }
 

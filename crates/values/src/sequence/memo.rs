@@ -3,6 +3,29 @@
 use super::node::{Node, WeakNode};
 use crate::runtime_value::RuntimeValue;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Addresses of nodes as keys: they are spread by one multiplication, since no one can choose them.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(usize::from(byte));
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // The golden ratio: neighbours end far apart, in the high bits as well as after the turn in the low ones.
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed.rotate_left(32);
+    }
+}
 
 /// Results of [`RuntimeSequence::fold`](super::RuntimeSequence::fold) by node.
 ///
@@ -11,7 +34,7 @@ use std::collections::HashMap;
 /// The table keeps at most 128 entries or four an element of the sequence folded last: entries of dead nodes go first,
 /// and if that is not enough, all.
 pub struct SequenceMemo<T> {
-    known: HashMap<usize, (WeakNode, T)>,
+    known: HashMap<usize, (WeakNode, T), BuildHasherDefault<AddressHasher>>,
     limit: usize,
 }
 
@@ -21,7 +44,7 @@ const PER_ELEMENT: usize = 4;
 impl<T> Default for SequenceMemo<T> {
     fn default() -> SequenceMemo<T> {
         SequenceMemo {
-            known: HashMap::new(),
+            known: HashMap::default(),
             limit: LEAST,
         }
     }
@@ -55,6 +78,11 @@ impl<T> SequenceMemo<T> {
     pub(super) fn bound(&mut self, size: usize) {
         self.limit = size.saturating_mul(PER_ELEMENT).max(LEAST);
         self.make_room();
+        // A sequence that is new as a whole has twice as many nodes as elements; a table that grows to that step by step
+        // moves every entry again and again. Without the memory for it, it grows as it can.
+        if self.known.is_empty() {
+            let _ = self.known.try_reserve(size.saturating_mul(2));
+        }
     }
 
     fn make_room(&mut self) {
