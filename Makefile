@@ -10,7 +10,7 @@ export RUSTDOCFLAGS = -D warnings
 # One profile and one target folder serve the Rust tests and the wheels that the Python tests install.
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
-.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak \
+.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak caches \
 	capsules exits codegen bench bench-python clean
 
 help: ## List the targets
@@ -94,6 +94,9 @@ races: ## 1,000,000 races of a publication with a cancellation (after test-pytho
 
 kills: ## 200 processes killed while they save a state (after test-python)
 	REFEED_KILLS=200 $(BIN)/python -m pytest --timeout 7200 tests/python/test_state_files.py
+
+caches: ## 20,000 valid caches with one fault each (after test-python)
+	REFEED_CACHES=20000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_paged_cache_rules.py
 
 soak: ## 100,000 steps of a state and 10,000 failures of a kernel with flat memory (after test-python)
 	REFEED_SOAK=100000 REFEED_RAISES=10000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_state_processes.py \

@@ -13,6 +13,7 @@ __all__ = ["CacheReport", "PageReport", "cache_report"]
 
 _COLUMNS = ("page", "tokens", "capacity", "key", "value", "bytes", "FLOAT bytes")
 _ERRORS = ("key error", "value error")
+_FIELDS = ("key_error", "value_error")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +88,8 @@ class CacheReport:
             row = (tokens, page.capacity, page.key_format, page.value_format, page.nbytes, page.float_bytes)
             told = [f"{error:.3g}" for error in (page.key_error, page.value_error) if error is not None]
             rows.append((str(page.index), *map(str, row), *told))
-        total = ("all", str(self.tokens), "", "", "", str(self.nbytes), str(self.float_bytes))
-        rows.append(total + (("", "") if errors else ()))
+        worst = [f"{max(getattr(page, field) for page in self.pages):.3g}" for field in _FIELDS] if errors else []
+        rows.append(("all", str(self.tokens), "", "", "", str(self.nbytes), str(self.float_bytes), *worst))
         widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
         lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
         return "\n".join(lines)

@@ -263,7 +263,7 @@ def _parameters(groups: _Array, storage: str, method: str) -> tuple[_Array, _Arr
     """Return a scale and a zero point for each row of numbers."""
     low, high = _code_range(storage)
     fractions = _FRACTIONS if method == "search" else _FRACTIONS[:1]
-    best = (np.full(len(groups), np.inf), np.ones(len(groups)), np.zeros(len(groups)))
+    best: tuple[_Array, ...] = (np.full(len(groups), np.inf), np.ones(len(groups)), np.zeros(len(groups)))
     for fraction in fractions:
         if storage.startswith("U"):
             # The range takes 0 in, so that 0 is a code.

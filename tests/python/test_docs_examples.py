@@ -19,6 +19,7 @@ PAGES = [
     "docs/custom-kernels.md",
     "docs/feedback.md",
     "docs/ownership.md",
+    "docs/paged-cache.md",
     "docs/state.md",
     "docs/values.md",
     "docs/python-api.md",
@@ -33,7 +34,7 @@ def blocks(page: str, language: str = "python") -> list[str]:
 
 
 def test_there_are_examples() -> None:
-    assert [path.name for path in EXAMPLES] == ["contiguous_kv_decode.py"]
+    assert [path.name for path in EXAMPLES] == ["contiguous_kv_decode.py", "quantized_cache_pages.py"]
     assert all(blocks(page) for page in PAGES)
 
 

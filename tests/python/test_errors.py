@@ -33,6 +33,7 @@ def test_the_tree() -> None:
         "DecodeError",
         "EncodeError",
         "InferenceError",
+        "KernelValueError",
         "ModelError",
         "ParseError",
         "PrintError",
@@ -47,6 +48,7 @@ def test_the_tree() -> None:
         "CompletionError",
         "DuplicateValueError",
         "KernelError",
+        "KernelValueError",
         "StateBusyError",
         "StateClosedError",
     }

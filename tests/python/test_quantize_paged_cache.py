@@ -72,7 +72,8 @@ def quantize_linear(rows: Any, scale: float, zero: int, storage: str) -> Any:
         ],
     )
     made = official_helper.make_model(graph, opset_imports=[official_helper.make_opsetid("", 25)])
-    return np.asarray(ReferenceEvaluator(made).run(None, {"x": rows})[0]).astype(np.int64)
+    codes: Any = ReferenceEvaluator(made).run(None, {"x": rows})
+    return np.asarray(codes[0]).astype(np.int64)
 
 
 ZERO = {"INT8": -3, "UINT8": 120, "INT4": 2, "UINT4": 8, "INT2": -1, "UINT2": 2}
@@ -160,7 +161,7 @@ def test_6_5_parameters_are_scalars_of_their_types(name: str) -> None:
         helper.make_tensor("", onnx.TensorProto.DOUBLE, [], [1]),
         helper.make_tensor("", onnx.TensorProto.INT16, [], [1]),
     ):
-        made = model(scalar("INT4"), scalar("INT4"), **{name: tensor})
+        made = model(scalar("INT4"), scalar("INT4"), (0.25, 0.125), **{name: tensor})
         with pytest.raises(ValueError, match=r"QuantizePagedCache"):
             run(made, cache, [0])
 
