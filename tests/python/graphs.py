@@ -33,6 +33,19 @@ def accumulate() -> onnx.ModelProto:
     return model([node], [info("delta", FLOAT, [2]), info("past", FLOAT, [2])], [info("present", FLOAT, [2])], opset=18)
 
 
+def chain(layers: int, size: int) -> onnx.ModelProto:
+    """present = past + x w ... w with `layers` products of [size, size]: a step that takes as long as one likes.
+
+    `w` is the identity, so the products are `x`.
+    """
+    nodes = [helper.make_node("MatMul", [f"h{at}" if at else "x", "w"], [f"h{at + 1}"]) for at in range(layers)]
+    nodes.append(helper.make_node("Add", ["past", f"h{layers}"], ["present"]))
+    weight = helper.make_tensor("w", FLOAT, [size, size], np.eye(size, dtype=np.float32).ravel())
+    shape: Shape = [size, size]
+    inputs = [info("x", FLOAT, shape), info("past", FLOAT, shape)]
+    return model(nodes, inputs, [info("present", FLOAT, shape)], initializers=[weight])
+
+
 def concat(batch: int = 2, heads: int = 4, width: int = 48, elements: int = FLOAT) -> onnx.ModelProto:
     """present = past with the rows of new behind it, on axis 2."""
     node = helper.make_node("Concat", ["past", "new"], ["present"], axis=2)

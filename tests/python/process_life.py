@@ -21,7 +21,6 @@ import graphs
 import numpy as np
 import refeed
 from handmade import Handmade
-from onnx import helper
 from refeed import runtime
 
 SCRIPTS: dict[str, Callable[[], None]] = {}
@@ -51,17 +50,7 @@ def cache() -> runtime.PersistentValueState:
 
 def slow(layers: int = 150) -> runtime.PersistentValueState:
     """A state whose step is long, and done by the threads of the pool."""
-    nodes = [helper.make_node("MatMul", [f"h{at}" if at else "x", "w"], [f"h{at + 1}"]) for at in range(layers)]
-    nodes.append(helper.make_node("Add", ["past", f"h{layers}"], ["present"]))
-    weight = helper.make_tensor("w", graphs.FLOAT, [SIZE, SIZE], np.eye(SIZE, dtype=np.float32).ravel())
-    shape: graphs.Shape = [SIZE, SIZE]
-    proto = graphs.model(
-        nodes,
-        [graphs.info("x", graphs.FLOAT, shape), graphs.info("past", graphs.FLOAT, shape)],
-        [graphs.info("present", graphs.FLOAT, shape)],
-        initializers=[weight],
-    )
-    model, _ = refeed.bind(proto, [("past", "present")])
+    model, _ = refeed.bind(graphs.chain(layers, SIZE), [("past", "present")])
     return runtime.PersistentValueState(model, {"past": BLOCK})
 
 

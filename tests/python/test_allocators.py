@@ -29,6 +29,7 @@ def make_state(capacity: int = 4) -> runtime.PersistentValueState:
 
 
 def test_outputs_and_appends_come_from_the_io_arena_and_the_rest_from_the_other() -> None:
+    """Rules 4.2.4, 4.4.6; S073, S081, S140. S016."""
     execution, io = runtime.ExecutionArena(64), runtime.IOArena(64)
     context = runtime.RuntimeContext(allocator=execution, io_allocator=io)
     assert context.execution_allocator is execution
@@ -43,6 +44,7 @@ def test_outputs_and_appends_come_from_the_io_arena_and_the_rest_from_the_other(
 
 
 def test_a_lease_ends_with_close_or_with_the_last_view() -> None:
+    """Rule 4.4.6; S071, S242."""
     io = runtime.IOArena(64)
     context = runtime.RuntimeContext(io_allocator=io)
     state = make_state()
@@ -58,6 +60,7 @@ def test_a_lease_ends_with_close_or_with_the_last_view() -> None:
 
 
 def test_an_arena_outlives_its_handle() -> None:
+    """Rule 3.8.4; S069, S070."""
     state = make_state()
     context = runtime.RuntimeContext(io_allocator=runtime.IOArena(64))
     outputs = state.run(context, {"rows": rows(3)})
@@ -68,6 +71,7 @@ def test_an_arena_outlives_its_handle() -> None:
 
 
 def test_each_growth_is_one_request_and_a_refusal_is_not_tried_again() -> None:
+    """Rule 5.2.6; S153."""
     simple = runtime.SimpleRawBufferAllocator(3)
     context = runtime.RuntimeContext(io_allocator=simple)
     state = make_state(2)
@@ -94,6 +98,7 @@ def test_each_growth_is_one_request_and_a_refusal_is_not_tried_again() -> None:
 
 @pytest.mark.parametrize("other", [None, runtime.IOArena(4), runtime.SimpleRawBufferAllocator(4)])
 def test_a_state_stays_with_the_allocators_of_its_first_call(other: runtime.RawBufferAllocator | None) -> None:
+    """Rule 3.6.6; S075."""
     io = runtime.IOArena(64)
     state = make_state()
     state.run(runtime.RuntimeContext(io_allocator=io), {"rows": rows(1)})
@@ -104,6 +109,7 @@ def test_a_state_stays_with_the_allocators_of_its_first_call(other: runtime.RawB
 
 
 def test_feeds_are_checked_before_the_allocators() -> None:
+    """Rule 3.6.6."""
     state = make_state()
     arena = runtime.IOArena(64)
     with pytest.raises(refeed.ValueTypeError, match="unknown graph input"):
@@ -128,6 +134,7 @@ def test_free_buffers_are_kept_up_to_a_cap() -> None:
 
 
 def test_event_bytes_are_those_of_the_io_allocator() -> None:
+    """Rule 5.5.7; S181."""
     io = runtime.IOArena(64)
     context = runtime.RuntimeContext(events_enabled=True, io_allocator=io)
     state = make_state()

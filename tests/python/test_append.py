@@ -62,6 +62,7 @@ KINDS = ["Concat", "Attention", "GroupQueryAttention"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kept_outputs_cost_no_prefix_copies_and_never_change(kind: str) -> None:
+    """Rules 5.1.5, 5.4.1, 5.6.1; S134, S146, S147, S159, S160, S163."""
     appender = Appender(kind)
     state = appender.state()
     context = runtime.RuntimeContext(events_enabled=True)
@@ -83,6 +84,7 @@ def test_kept_outputs_cost_no_prefix_copies_and_never_change(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reset_to_an_output_keeps_the_memory_and_the_first_append_allocates(kind: str) -> None:
+    """Rule 5.1.1; S137, S157."""
     appender = Appender(kind)
     state = appender.state()
     context = runtime.RuntimeContext(events_enabled=True)
@@ -101,6 +103,7 @@ def test_reset_to_an_output_keeps_the_memory_and_the_first_append_allocates(kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_rows_at_once_and_one_at_a_time_make_the_same_cache(kind: str) -> None:
+    """Rule 5.2.9; S165."""
     counts = [5, 1, 1] if kind == "GroupQueryAttention" else [5, 1, 0, 37, 1]
     appender = Appender(kind)
     state = appender.state(persistent_tensor_initial_capacity=3)
@@ -142,6 +145,7 @@ def _single_head(
 
 
 def test_exclusive_reuse_at_capacity_four() -> None:
+    """Rules 4.2.3, 5.1.6, 5.5.1, 5.5.2; S025, S158, S182."""
     table, addresses = _single_head(4, 1, persistent_tensor_initial_capacity=4)
     # Capacities of 4, -, -, 8 rows; a row of both caches is 16 bytes.
     assert table == [(2, 64, 16, 16, 0), (0, 0, 0, 16, 2), (0, 0, 0, 16, 2), (2, 128, 64, 16, 0)]
@@ -149,22 +153,26 @@ def test_exclusive_reuse_at_capacity_four() -> None:
 
 
 def test_exclusive_without_capacity_is_the_dense_fallback() -> None:
+    """Rules 5.2.2, 5.4.2, 5.5.2; S025, S151."""
     table, _ = _single_head(4, 1, persistent_tensor_initial_capacity=0)
     assert table == [(2, 16 * (step + 1), 16 * step, 16, 0) for step in range(1, 5)]
 
 
 def test_exclusive_totals_at_the_default_capacity() -> None:
+    """Rule 5.5.2; S025, S150."""
     table, _ = _single_head(3, 1)
     totals = [sum(column) for column in zip(*table, strict=True)]
     assert totals == [2, 2 * 32 * 8, 16, 48, 4]
 
 
 def test_exclusive_from_empty_caches_with_room_for_all() -> None:
+    """Rules 5.5.1, 5.5.2; S025, S165."""
     table, _ = _single_head(4, 0, persistent_tensor_initial_capacity=4)
     assert table == [(2, 64, 0, 16, 0)] + [(0, 0, 0, 16, 2)] * 3
 
 
 def test_exclusive_held_outputs_force_fresh_memory() -> None:
+    """Rule 5.1.6."""
     table, addresses = _single_head(4, 1, hold=True, persistent_tensor_initial_capacity=16)
     assert [row[0] for row in table] == [2, 2, 2, 2]
     assert [row[2] for row in table] == [16, 32, 48, 64]
@@ -172,6 +180,7 @@ def test_exclusive_held_outputs_force_fresh_memory() -> None:
 
 
 def test_exclusive_several_heads_take_the_fallback() -> None:
+    """Rules 5.4.2, 5.5.3; S183."""
     batch, heads, width, prefix = 2, 3, 2, 4
     model, _ = refeed.bind(graphs.attention(batch, heads, width, 1), [("pk", "ok"), ("pv", "ov")])
     past = np.zeros((batch, heads, prefix, width), np.float32)
@@ -206,6 +215,7 @@ VIEWS: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
 @pytest.mark.parametrize("bound", [False, True], ids=["output", "retained"])
 @pytest.mark.parametrize("name", sorted(VIEWS))
 def test_refilled_feeds_change_no_output_and_no_retained_value(name: str, bound: bool) -> None:
+    """Rule 4.2.10; S082, S083."""
     op_type, constants, attributes = VIEWS[name]
     shape = [1, 3, 4] if name == "Squeeze" else [2, 3, 4]
     nodes = [
@@ -239,9 +249,76 @@ def _constant(name: str, value: Array) -> TensorProto:
 
 
 def test_a_feed_handed_straight_through_is_shared() -> None:
+    """Rule 4.2.10; S083."""
     proto = graphs.accumulate()
     proto.graph.output.append(graphs.info("delta", graphs.FLOAT, [2]))
     model, _ = refeed.bind(proto, [("past", "present")])
     state = runtime.PersistentValueState(model, {"past": np.zeros(2, np.float32)})
     delta = np.ones(2, np.float32)
     assert graphs.address(state.run({"delta": delta})["delta"].numpy()) == graphs.address(delta)
+
+
+def test_a_node_in_between_gives_no_permission() -> None:
+    """Rule 5.3.3; S149: the graph output is that of an Identity behind the append."""
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["longer"], axis=1),
+        helper.make_node("Identity", ["longer"], ["present"]),
+    ]
+    infos = [graphs.info(name, graphs.FLOAT, [2, name[:3], 3]) for name in ("new", "past", "present")]
+    model, _ = refeed.bind(graphs.model(nodes, infos[:2], infos[2:]), [("past", "present")])
+    state = runtime.PersistentValueState(model, {"past": np.zeros((2, 0, 3), np.float32)})
+    context = runtime.RuntimeContext(events_enabled=True)
+    expected = np.zeros((2, 0, 3), np.float32)
+    for step in range(4):
+        row = np.full((2, 1, 3), step, np.float32)
+        expected = np.concatenate([expected, row], axis=1)
+        np.testing.assert_array_equal(state.run(context, {"new": row})["present"].numpy(), expected)
+        assert state.explain().bindings[0].outcome == "computed by Identity"
+    assert sum(event.storage_reuse_count for event in context.events()) == 0
+
+
+def test_extents_and_bytes_are_those_of_visible_rows() -> None:
+    """Rule 5.5.1; S148, S182: keys of width 6, values of width 5, more room than rows."""
+    node = helper.make_node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "ok", "ov"], is_causal=1)
+    shapes: dict[str, graphs.Shape] = {
+        "q": [1, 2, "n", 6],
+        "k": [1, 1, "n", 6],
+        "v": [1, 1, "n", 5],
+        "pk": [1, 1, "p", 6],
+        "pv": [1, 1, "p", 5],
+        "y": [1, 2, "n", 5],
+        "ok": [1, 1, "t", 6],
+        "ov": [1, 1, "t", 5],
+    }
+    infos = {name: graphs.info(name, graphs.FLOAT, shape) for name, shape in shapes.items()}
+    every = list(infos.values())
+    proto = graphs.model([node], every[:5], every[5:])
+    model, _ = refeed.bind(proto, [("pk", "ok"), ("pv", "ov")])
+    empty = {"pk": np.zeros((1, 1, 0, 6), np.float32), "pv": np.zeros((1, 1, 0, 5), np.float32)}
+    state = runtime.PersistentValueState(model, empty, persistent_tensor_initial_capacity=16)
+    context = runtime.RuntimeContext(events_enabled=True)
+    for length in range(1, 5):
+        context.clear_events()
+        feeds = {name: np.ones([d if isinstance(d, int) else 1 for d in shapes[name]], np.float32) for name in "qkv"}
+        out = state.run(context, feeds)
+        assert (out["ok"].shape, out["ov"].shape) == ((1, 1, length, 6), (1, 1, length, 5))
+        assert [report.bytes for report in state.explain().bindings] == [length * 24, length * 20]
+        assert [report.capacity for report in state.explain().bindings] == [16, 16]
+        appended = sum(event.storage_append_copied_bytes for event in context.events())
+        allocated = sum(event.storage_allocations for event in context.events())
+        assert (appended, allocated) == (4 * (6 + 5), 2 if length == 1 else 0)
+
+
+def test_the_capacity_means_nothing_to_a_session() -> None:
+    """Rule 5.2.10; S154."""
+    proto = graphs.concat(1, 2, 3)
+    past, new = np.ones((1, 2, 4, 3), np.float32), np.zeros((1, 2, 1, 3), np.float32)
+    counters = []
+    for capacity in (0, 64):
+        options = runtime.RuntimeSessionOptions(persistent_tensor_initial_capacity=capacity)
+        context = runtime.RuntimeContext(events_enabled=True)
+        out = runtime.RuntimeSession(proto, options).run({"past": past, "new": new}, context)["present"]
+        assert out.shape == (1, 2, 5, 3)
+        events = context.events()
+        counters.append([(e.storage_allocated_bytes, e.storage_reuse_count) for e in events if e.action == 4])
+    assert counters[0] == counters[1]

@@ -25,6 +25,7 @@ def past(state: runtime.PersistentValueState) -> list[float]:
 
 
 def test_a_publication_succeeds_it() -> None:
+    """Rule 4.3.3; S103, S106."""
     state, completion = accumulate(), runtime.TaskCompletion(7)
     assert (completion.task_id, completion.status, completion.is_ready()) == (7, STATUS.kPending, False)
     state.run(None, {"delta": ONES}, completion)
@@ -38,6 +39,7 @@ def test_a_publication_succeeds_it() -> None:
 
 
 def test_a_run_is_rejected_that_was_cancelled_before() -> None:
+    """Rule 4.3.1; S102."""
     state, completion = accumulate(), runtime.TaskCompletion()
     completion.cancel("request no longer needed")
     assert (completion.status, completion.message) == (STATUS.kCancelled, "request no longer needed")
@@ -52,6 +54,7 @@ def test_a_run_is_rejected_that_was_cancelled_before() -> None:
 
 
 def test_a_run_that_fails_leaves_it_pending() -> None:
+    """Rule 4.3.4; S106."""
     state, completion = accumulate(), runtime.TaskCompletion()
     for feeds in ({}, {"delta": np.ones(3, np.float32)}):
         with pytest.raises(refeed.ValueTypeError):
@@ -62,6 +65,7 @@ def test_a_run_that_fails_leaves_it_pending() -> None:
 
 
 def test_a_busy_or_closed_state_is_told_first() -> None:
+    """Rule 4.2.1."""
     state, completion = accumulate(), runtime.TaskCompletion()
     completion.cancel()
     state.close()
@@ -77,23 +81,15 @@ def test_wrong_types_are_refused() -> None:
         runtime.TaskCompletion("a")  # type: ignore[arg-type]
 
 
-def chain(layers: int, size: int = 192) -> refeed.Model:
-    """present = past + x w ... w, with `layers` products."""
-    nodes = [helper.make_node("MatMul", [f"h{i}" if i else "x", "w"], [f"h{i + 1}"]) for i in range(layers)]
-    nodes.append(helper.make_node("Add", ["past", f"h{layers}"], ["present"]))
-    weight = helper.make_tensor("w", graphs.FLOAT, [size, size], np.eye(size, dtype=np.float32).ravel())
-    shape: graphs.Shape = [size, size]
-    proto = graphs.model(
-        nodes,
-        [graphs.info("x", graphs.FLOAT, shape), graphs.info("past", graphs.FLOAT, shape)],
-        [graphs.info("present", graphs.FLOAT, shape)],
-        initializers=[weight],
-    )
-    return refeed.bind(proto, [("past", "present")])[0]
+def chain(layers: int) -> refeed.Model:
+    return refeed.bind(graphs.chain(layers, 192), [("past", "present")])[0]
 
 
 def test_cancelling_from_another_thread_stops_between_nodes() -> None:
-    """The cancelled call runs only a part of its nodes: its events end early, and the state stays as it was."""
+    """The cancelled call runs only a part of its nodes: its events end early, and the state stays as it was.
+
+    Rule 4.3.2; S104.
+    """
     block = np.ones((192, 192), np.float32)
     state = runtime.PersistentValueState(chain(4000), {"past": np.zeros_like(block)})
     context = runtime.RuntimeContext(events_enabled=True)
@@ -122,7 +118,7 @@ def two_caches() -> refeed.Model:
 
 
 def test_of_a_race_exactly_one_wins_and_nothing_is_mixed() -> None:
-    """REFEED_RACES races of a run with a canceller (10**6 by `make races`)."""
+    """REFEED_RACES races of a run with a canceller (10**6 by `make races`). Rule 4.3.2; S104, S105."""
     races = int(os.environ.get("REFEED_RACES", "3000"))
     empty = np.zeros((2, 0, 3), np.float32)
     state = runtime.PersistentValueState(two_caches(), {"pk": empty, "pv": empty})

@@ -165,3 +165,22 @@ def test_a_value_may_be_fed_again() -> None:
         session.run(context)
         context.put("x", context.get("x2"), "input")
     np.testing.assert_array_equal(context.get("x").numpy(), ONE * 8)
+
+
+def test_a_call_of_a_state_leaves_the_values_of_its_context_alone() -> None:
+    """Rule 4.2.2; S074, S081."""
+    text = (
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[2] x, float[2] past) => (float[2] next, float[2] y)'
+        "{ y = Neg(x) t = Add(y, past) next = Abs(t) }"
+    )
+    model = parser.parse_model(text)
+    model.graph.persistent_bindings.add(input_name="past", output_name="next")
+    state = runtime.PersistentValueState(model, {"past": ONE})
+    context = runtime.RuntimeContext()
+    context.put("x", TWO)
+    context.put_value("t", {"mine": ONE})
+    outputs = state.run(context, {"x": ONE})
+    assert sorted(outputs) == ["next", "y"]
+    assert (context.names(), sorted(context.get_value("t"))) == (["x"], ["mine"])
+    assert context.get("x").numpy().ctypes.data == TWO.ctypes.data
+    assert sorted(state.values) == ["past"]

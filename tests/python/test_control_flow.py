@@ -44,6 +44,7 @@ def _rows(values: Any) -> Any:
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(nested_graphs.models(), st.lists(st.integers(0, 96), min_size=3, max_size=3))
 def test_nested_graphs_compute_what_other_runtimes_compute(model: onnx.ModelProto, x: list[int]) -> None:
+    """Rule 4.5.2; S129."""
     feeds = {"x": np.array(x, np.int64)}
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -440,6 +441,7 @@ def _whole_model() -> Any:
 
 
 def test_structures_move_through_branches_loops_and_functions() -> None:
+    """Rules 4.5.1, 4.5.2; S129."""
     session = load(_whole_model())
 
     def numbers(value: Any) -> Any:

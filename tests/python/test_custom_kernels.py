@@ -93,6 +93,7 @@ def test_absent_inputs_and_outputs_keep_their_places() -> None:
 
 
 def test_a_context_comes_before_the_process_which_comes_before_refeeds_own() -> None:
+    """Rule 4.2.4; S073, S087."""
     runtime.register_custom_kernel("my", "Plus", adds(10))
     own, bare = runtime.RuntimeContext(), runtime.RuntimeContext()
     own.register_custom_kernel("my", "Plus", adds(100))
@@ -232,6 +233,7 @@ def test_a_failed_kernel_leaves_the_state_as_it_was() -> None:
 
 
 def test_the_state_that_runs_a_kernel_is_busy_to_it_and_others_are_not() -> None:
+    """Rule 4.1.1; S097."""
     refused: list[bool] = []
     other = bound(HEAD + "g (float[2] x, float[2] past) => (float[2] y) { y = Add(past, x) }", ONE)
 
@@ -259,6 +261,7 @@ def test_the_state_that_runs_a_kernel_is_busy_to_it_and_others_are_not() -> None
 
 
 def test_kernels_pass_structures_to_each_other() -> None:
+    """Rule 7.4.3; S112, S113."""
     context = runtime.RuntimeContext()
 
     def pack(node: onnx.NodeProto, call: runtime.KernelInvocation) -> None:
@@ -369,6 +372,7 @@ def appending(axis: int, log: list[Any]) -> Callable[[onnx.NodeProto, runtime.Ke
 
 @pytest.mark.parametrize(("text", "axis"), [(APPEND, 0), (HEADS, 1)])
 def test_rows_are_written_where_they_stay(text: str, axis: int) -> None:
+    """Rules 5.1.3, 5.2.4, 5.3.1, 5.5.9; S139, S140, S143, S173."""
     log: list[Any] = []
     context = runtime.RuntimeContext(events_enabled=True)
     context.register_custom_kernel("my", "Append", appending(axis, log))
@@ -398,6 +402,7 @@ def test_rows_are_written_where_they_stay(text: str, axis: int) -> None:
 
 
 def test_capacity_0_declines() -> None:
+    """Rule 5.2.2; S151."""
     context = runtime.RuntimeContext()
     context.register_custom_kernel("my", "Append", appending(0, []))
     state = bound(APPEND, rows((1, 2, 3)), source="next", persistent_tensor_initial_capacity=0)
@@ -406,6 +411,7 @@ def test_capacity_0_declines() -> None:
 
 
 def test_an_array_of_the_rows_must_be_gone_before_the_commit() -> None:
+    """Rule 5.2.7; S144."""
     leaked: list[np.ndarray] = []
     seen: list[str] = []
 
@@ -445,6 +451,7 @@ def test_an_array_of_the_rows_must_be_gone_before_the_commit() -> None:
 
 @pytest.mark.parametrize("how", ["drop", "release", "raise"])
 def test_rows_that_are_not_committed_are_given_back(how: str) -> None:
+    """Rule 5.2.8; S145, S167."""
     outcomes: list[str] = []
     kept: list[runtime.AppendReservation] = []
 
@@ -489,6 +496,8 @@ def test_rows_that_are_not_committed_are_given_back(how: str) -> None:
     ],
 )
 def test_commits_are_checked(attempt: Callable[[Any, Any], Any], error: type[Exception], text: str) -> None:
+    """Rules 5.2.7, 5.3.4; S145."""
+
     def append(node: onnx.NodeProto, call: runtime.KernelInvocation) -> Any:
         reservation = call.reserve_persistent_append("past", [2, 2, 3], 0, 0, 0)
         return attempt(call, reservation)
@@ -499,6 +508,41 @@ def test_commits_are_checked(attempt: Callable[[Any, Any], Any], error: type[Exc
     with pytest.raises(error, match=text):
         state.run(context, {"rows": rows((1, 2, 3))})
     np.testing.assert_array_equal(state.values["past"].numpy(), rows((1, 2, 3)))
+
+
+def test_text_is_no_value_to_be_retained() -> None:
+    """Rule 3.8.5; S079."""
+    context = runtime.RuntimeContext()
+    context.register_custom_kernel("my", "Append", lambda node, call: np.array([["text"]]))
+    state = bound(APPEND, rows((1, 2, 3)), source="next")
+    with pytest.raises((ValueError, TypeError)):
+        state.run(context, {"rows": rows((1, 2, 3))})
+    np.testing.assert_array_equal(state.values["past"].numpy(), rows((1, 2, 3)))
+
+
+def test_room_goes_with_the_append_itself_not_with_a_copy_of_it() -> None:
+    """Rule 5.1.4; S161."""
+    copies = [False, True, False, False]
+
+    def append(node: onnx.NodeProto, call: runtime.KernelInvocation) -> None:
+        past, new = call.get("past"), call.get("rows").numpy()
+        shape = [past.shape[0] + new.shape[0], 2, 3]
+        reservation = call.reserve_persistent_append("past", shape, 0, 0, 0)
+        assert reservation is not None
+        reservation.numpy()[...] = new
+        whole = call.commit_persistent_append(0, reservation, new.nbytes)
+        if copies.pop(0):
+            call.put("next", whole.numpy().copy())
+
+    context = runtime.RuntimeContext()
+    context.register_custom_kernel("my", "Append", append)
+    state = bound(APPEND, np.zeros((0, 2, 3), np.float32), source="next", persistent_tensor_initial_capacity=8)
+    seen = []
+    for step in range(4):
+        outputs = state.run(context, {"rows": rows((1, 2, 3), 6 * step)})
+        np.testing.assert_array_equal(outputs["next"].numpy(), rows((step + 1, 2, 3)))
+        seen.append(state.explain().bindings[0].capacity)
+    assert seen == [8, 0, 8, 8]
 
 
 @pytest.mark.parametrize(("shape", "axis"), [([2, 2, 4], 0), ([0, 2, 3], 0), ([2, 2, 3], 3), ([2, 2], 0)])
@@ -523,6 +567,7 @@ def test_shapes_must_extend_the_past(shape: list[int], axis: int) -> None:
     ],
 )
 def test_children_decline(text: str) -> None:
+    """Rule 5.3.2; S138."""
     reserved: list[Any] = []
 
     def append(node: onnx.NodeProto, call: runtime.KernelInvocation) -> Any:

@@ -143,6 +143,7 @@ def _failing() -> tuple[refeed.Model, dict[str, Any]]:
 
 
 def test_a_failing_node_is_named_and_nothing_is_published() -> None:
+    """Rule 4.2.6; S094."""
     model, feeds = _failing()
     state = runtime.PersistentValueState(model, {"past": np.array(0, np.float32)})
     assert float(state.run(feeds)["present"].numpy()) == 2
@@ -233,6 +234,7 @@ def test_bind_refuses_what_is_ambiguous_or_unknown() -> None:
 
 
 def test_the_single_use_rule() -> None:
+    """Rule 3.4.7; S012."""
     nodes = [helper.make_node("Add", ["past", "past"], ["present"])]
     proto = graphs.model(nodes, [graphs.info("past", graphs.FLOAT, [2])], [graphs.info("present", graphs.FLOAT, [2])])
     with pytest.raises(refeed.ModelError, match="exactly once, got 2"):
@@ -242,6 +244,17 @@ def test_the_single_use_rule() -> None:
         runtime.PersistentValueState(model, {"past": ONES}, binding_uses="one")
     state = runtime.PersistentValueState(model, {"past": ONES})
     assert state.run({})["present"].numpy().tolist() == [2, 2]
+    declared = refeed.onnx.ModelProto()
+    declared.ParseFromString(proto.SerializeToString())
+    declared.graph.persistent_bindings.add(input_name="past", output_name="present")
+    places: list[Callable[[], Any]] = [
+        lambda: refeed.onnx.verify.verify_model(declared),
+        lambda: runtime.RuntimeSession(declared),
+        lambda: runtime.PersistentValueState(declared, {"past": ONES}),
+    ]
+    for place in places:
+        with pytest.raises(refeed.ModelError, match="`past` must be used exactly once, got 2"):
+            place()
 
 
 NUMBERS = ["persistent_tensor_initial_capacity", "max_length", "memory_limit"]
@@ -249,6 +262,7 @@ NUMBERS = ["persistent_tensor_initial_capacity", "max_length", "memory_limit"]
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_options(name: str) -> None:
+    """Rule 5.2.10; S155."""
     options = Options()
     right: tuple[Any, ...] = (0, 5, np.int32(7), 2**64 - 1)
     for value in right:
@@ -277,6 +291,7 @@ def test_numbers_of_options(name: str) -> None:
 
 
 def test_other_options() -> None:
+    """Rule 5.2.10; S150."""
     options = Options()
     assert options.persistent_tensor_initial_capacity == 32
     assert (options.append_reuse, options.binding_uses, options.check_shapes) == ("always", None, False)

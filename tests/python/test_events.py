@@ -134,6 +134,7 @@ def test_dictionaries_and_summaries() -> None:
 
 
 def test_the_nodes_of_a_branch_say_where_they_are() -> None:
+    """Rule 4.5.3; S175."""
     branch = [
         helper.make_graph(
             [helper.make_node(op, ["x"], ["y_" + op])], op, [], [graphs.info("y_" + op, graphs.FLOAT, [2])]
@@ -205,6 +206,7 @@ def test_an_empty_log_is_a_trace(tmp_path: pathlib.Path) -> None:
 
 
 def test_events_of_a_failed_call_stay() -> None:
+    """Rule 4.2.7; S176."""
     nodes = [
         helper.make_node("Neg", ["x"], ["h"], name="first"),
         helper.make_node("Reshape", ["h", "s"], ["y"], name="second"),
@@ -215,3 +217,67 @@ def test_events_of_a_failed_call_stay() -> None:
     with pytest.raises(refeed.KernelError):
         runtime.RuntimeSession(proto).run({"x": ONES, "s": np.array([7])}, context)
     assert [event.name for event in context.events() if event.action == ACTION.kRunNode] == ["first"]
+
+
+def test_nodes_that_append_nothing_report_no_storage() -> None:
+    """Rule 5.5.4; S174."""
+    events = run_accumulate(runs=3).events()
+    assert not [event for event in events if event.action == ACTION.kPersistentStorage]
+    assert not [event for event in events if event.storage_allocations or event.storage_allocated_bytes]
+
+
+def test_events_change_nothing_else() -> None:
+    """Rule 5.5.5; S171."""
+    bits, outcomes = [], []
+    for enabled in (False, True):
+        model, _ = refeed.bind(graphs.attention(2, 2, 3, 2), [("pk", "ok"), ("pv", "ov")])
+        empty = np.zeros((2, 2, 0, 3), np.float32)
+        state = runtime.PersistentValueState(model, {"pk": empty, "pv": empty}, persistent_tensor_initial_capacity=2)
+        context = runtime.RuntimeContext(events_enabled=enabled)
+        draw = np.random.default_rng(5)
+        run, places = [], []
+        for _ in range(5):
+            shapes = {"q": (2, 4, 1, 3), "k": (2, 2, 1, 3), "v": (2, 2, 1, 3)}
+            out = state.run(context, {name: draw.standard_normal(shape, np.float32) for name, shape in shapes.items()})
+            run.append([out[name].numpy().tobytes() for name in ("y", "ok", "ov")])
+            places.append([report.outcome for report in state.explain().bindings])
+        bits.append(run)
+        outcomes.append(places)
+    assert bits[0] == bits[1]
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_log_is_cleared_by_hand_only() -> None:
+    """Rule 5.5.6; S180."""
+    model, _ = refeed.bind(graphs.accumulate(), [("past", "present")])
+    context = runtime.RuntimeContext(events_enabled=True)
+    lengths = []
+    for _ in range(2):
+        state = runtime.PersistentValueState(model, {"past": np.zeros(2, np.float32)})
+        for _ in range(2):
+            state.run(context, {"delta": ONES})
+            lengths.append(len(context.events()))
+        state.reset({"past": ONES})
+        state.close()
+        assert len(context.events()) == lengths[-1]
+    assert lengths == [lengths[0] * times for times in (1, 2, 3, 4)]
+    other = runtime.RuntimeContext(events_enabled=True)
+    context.clear_events()
+    assert context.events() == other.events() == []
+
+
+def test_values_of_every_kind_go_after_their_last_use() -> None:
+    """Rule 4.4.8."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["h"]),
+        helper.make_node("SequenceConstruct", ["h", "x"], ["list"]),
+        helper.make_node("SequenceLength", ["list"], ["n"]),
+        helper.make_node("Identity", ["n"], ["y"]),
+    ]
+    proto = graphs.model(nodes, [graphs.info("x", graphs.FLOAT, [2])], [graphs.info("y", TensorProto.INT64, [])])
+    context = runtime.RuntimeContext(events_enabled=True)
+    out = runtime.RuntimeSession(proto).run({"x": ONES}, context)["y"]
+    assert int(out.numpy()) == 2
+    gone = {event.name: event.op_type for event in context.events() if event.action == ACTION.kRemove}
+    assert (gone["h"], gone["list"]) == ("SequenceConstruct", "SequenceLength")
+    assert "y" not in gone

@@ -161,6 +161,7 @@ def _plant(
     "name", ["sequence", "loop", "dynamo18_llama", "optimum_gpt2", "optimum_t5_merged", "mobius_llama", "ts17_lstmlm"]
 )
 def test_a_failure_anywhere_in_a_step(name: str) -> None:
+    """Rules 4.2.6, 5.5.8; S094, S178."""
     assert sorted(ERRORS) == sorted(testing.sites())
     made = {"sequence": _sequence, "loop": _loop}.get(name)
     model, initial, (first, second, third) = made() if made else _start(name)

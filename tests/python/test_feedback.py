@@ -1,5 +1,6 @@
 """The feedback loop: what a user sees of it."""
 
+import inspect
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,7 @@ def test_run_accepts_a_context_or_none(make_state: MakeState) -> None:
 
 
 def test_values_are_the_published_outputs(make_state: MakeState) -> None:
+    """Rule 4.4.1; S015."""
     state = make_state()
     out = state.run({"delta": ONES})["present"]
     value = state.values["past"]
@@ -64,6 +66,7 @@ def test_values_are_the_published_outputs(make_state: MakeState) -> None:
 
 
 def test_metadata_of_a_returned_tensor_is_its_own(make_state: MakeState) -> None:
+    """Rule 4.4.7; S028."""
     state = make_state()
     out = state.run({"delta": ONES})["present"]
     out.name = "other"
@@ -123,6 +126,7 @@ def test_bind_reports_what_it_did() -> None:
 
 
 def test_nothing_is_bound_by_name_unasked() -> None:
+    """Rule 3.1.9."""
     model = refeed.load(graphs.concat())
     assert model.bindings == []
     with pytest.raises(refeed.ModelError, match="nothing to bind"):
@@ -153,6 +157,7 @@ def test_an_initializer_is_a_default_that_a_feed_overrides() -> None:
 
 
 def test_options_are_copied(accumulate: refeed.Model) -> None:
+    """Rule 5.2.10; S155."""
     options = runtime.RuntimeSessionOptions(persistent_tensor_initial_capacity=4)
     bound, _ = refeed.bind(graphs.concat(1, 1, 3), [("past", "present")])
     empty = np.zeros((1, 1, 0, 3), np.float32)
@@ -196,6 +201,7 @@ def test_symbols_that_disagree_warn_once_and_only_where_any_use_is_allowed() -> 
 
 
 def test_events_are_off_unless_asked_for() -> None:
+    """Rules 5.5.5, 5.5.6; S169, S170, S172, S177."""
     bound, _ = refeed.bind(graphs.concat(2, 3, 5), [("past", "present")])
     state = runtime.PersistentValueState(bound, {"past": np.zeros((2, 3, 0, 5), np.float32)})
     silent = runtime.RuntimeContext()
@@ -246,3 +252,11 @@ def test_bfloat16_goes_through_ml_dtypes() -> None:
     out = [state.run({"new": row})["present"] for _ in range(2)][-1].numpy()
     assert out.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(out.astype(np.float32), np.concatenate([row, row], axis=2).astype(np.float32))
+
+
+def test_no_call_takes_a_mapping_of_outputs_to_inputs() -> None:
+    """Rule 3.1.9; S003."""
+    signature = inspect.signature(runtime.PersistentValueState)
+    assert list(signature.parameters)[:3] == ["model", "initial", "options"]
+    assert list(inspect.signature(runtime.PersistentValueState.reset).parameters) == ["self", "initial"]
+    assert not {"bindings", "pairs", "mapping"} & set(signature.parameters)

@@ -46,7 +46,7 @@ def test_a_fork_has_the_values_and_shares_their_memory() -> None:
 
 
 def test_forks_race_for_the_tail_once() -> None:
-    """The first to append is in place, the other copies once, then both are in place."""
+    """The first to append is in place, the other copies once, then both are in place. Rule 4.4.10."""
     state, expected = grown()
     fork, third = state.fork(), state.fork()
     seen = {}

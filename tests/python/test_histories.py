@@ -261,6 +261,7 @@ class History:
 
 @pytest.mark.parametrize("chunk", range(FIRST // CHUNK, (FIRST + HISTORIES) // CHUNK))
 def test_any_history_gives_what_copying_gives(chunk: int, tmp_path: pathlib.Path) -> None:
+    """Rules 4.2.6, 4.4.1; S108, S111."""
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         history = History(seed, tmp_path)
         try:

@@ -3,6 +3,7 @@
 import array
 import ctypes
 import gc
+import pathlib
 import sys
 import threading
 import weakref
@@ -58,6 +59,7 @@ NARROW = {
 @pytest.mark.parametrize("name", sorted(DTYPES))
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3), (0, 3)], ids=str)
 def test_arrays_come_in_and_go_out_by_pointer(name: str, shape: tuple[int, ...]) -> None:
+    """Rule 4.4.3; S063."""
     given_array = np.ones(shape, name)
     tensor = Tensor(given_array)
     assert (tensor.data_type, tensor.shape, tensor.nbytes) == (DTYPES[name], shape, given_array.nbytes)
@@ -90,6 +92,7 @@ def test_read_only_arrays_are_accepted(make_state: MakeState) -> None:
 
 
 def test_exported_views_cannot_be_written(make_state: MakeState) -> None:
+    """Rule 4.4.7; S027."""
     state = make_state()
     out = state.run({"delta": np.ones(2, np.float32)})["present"]
     for view in (np.from_dlpack(out), out.numpy(), np.asarray(out)):
@@ -134,6 +137,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_what_is_refused_names_the_value_and_leaves_the_state(name: str, make_state: MakeState) -> None:
+    """Rule 4.4.9; S065, S066, S067."""
     make, kind, text = HOSTILE[name]
     state = make_state()
     before = state.run({"delta": np.ones(2, np.float32)})["present"].numpy()
@@ -173,6 +177,8 @@ def test_the_same_array_and_overlapping_slices_as_several_inputs() -> None:
 
 
 def test_owners_outlive_their_names_and_die_with_the_last_view(accumulate: refeed.Model) -> None:
+    """Rule 4.4.3; S063, S064."""
+
     class Held(np.ndarray[Any, Any]):
         """An array that can be watched."""
 
@@ -264,6 +270,7 @@ def test_arrays_over_our_memory_are_taken_with_any_strides(how: str) -> None:
 
 
 def test_a_cache_view_goes_back_into_reset_without_a_copy() -> None:
+    """Rule 4.4.3; S062."""
     state, out = _cache(4)
     view = np.from_dlpack(out["present"])
     state.reset({"past": view[:, :, :3]})
@@ -524,3 +531,26 @@ def test_an_array_is_taken_exactly_when_it_is_contiguous(view: Array) -> None:
     else:
         with pytest.raises(TypeError, match="C-contiguous"):
             Tensor(view)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_an_output_that_lies_in_the_model_keeps_its_memory(mapped: bool, tmp_path: pathlib.Path) -> None:
+    """Rule 4.4.5; S072, S088: the model, its file's name, session and state are gone before the output is read."""
+    weight = helper.make_tensor("w", graphs.FLOAT, [3], np.array([5, 6, 7], np.float32).tobytes(), raw=True)
+    proto = graphs.model(
+        [helper.make_node("Add", ["past", "x"], ["present"])],
+        [graphs.info("x", graphs.FLOAT, [2]), graphs.info("past", graphs.FLOAT, [2])],
+        [graphs.info("present", graphs.FLOAT, [2]), graphs.info("w", graphs.FLOAT, [3])],
+        initializers=[weight],
+    )
+    path = tmp_path / "weights.onnx"
+    path.write_bytes(proto.SerializeToString())
+    model, _ = refeed.bind(refeed.load(path, mmap=mapped), [("past", "present")])
+    state = runtime.PersistentValueState(model, {"past": np.zeros(2, np.float32)})
+    first = state.run({"x": np.ones(2, np.float32)})["w"].numpy()
+    second = state.run({"x": np.ones(2, np.float32)})["w"].numpy()
+    assert graphs.address(first) == graphs.address(second), "the weight itself, not copies of it"
+    path.unlink()
+    del model, state, proto, second
+    gc.collect()
+    assert first.tolist() == [5, 6, 7]

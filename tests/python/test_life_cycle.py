@@ -15,29 +15,10 @@ import graphs
 import numpy as np
 import pytest
 import refeed
-from onnx import helper
 from refeed import runtime
 
 ONES = np.ones(2, np.float32)
 MakeState = Callable[..., runtime.PersistentValueState]
-
-
-def slow(layers: int = 300, size: int = 256) -> refeed.Model:
-    """A chain of matrix products that takes a good part of a second; present = past + the end of the chain."""
-    nodes = [
-        helper.make_node("MatMul", [f"h{index}" if index else "x", "w"], [f"h{index + 1}"]) for index in range(layers)
-    ]
-    nodes.append(helper.make_node("Add", ["past", f"h{layers}"], ["present"]))
-    weight = helper.make_tensor("w", graphs.FLOAT, [size, size], np.eye(size, dtype=np.float32).ravel())
-    shape: graphs.Shape = [size, size]
-    proto = graphs.model(
-        nodes,
-        [graphs.info("x", graphs.FLOAT, shape), graphs.info("past", graphs.FLOAT, shape)],
-        [graphs.info("present", graphs.FLOAT, shape)],
-        initializers=[weight],
-    )
-    model, _ = refeed.bind(proto, [("past", "present")])
-    return model
 
 
 SIZE = 256
@@ -49,7 +30,7 @@ def slow_model() -> refeed.Model:
     """A model of which one call takes at least half a second."""
     layers = 200
     while True:
-        model = slow(layers, SIZE)
+        model, _ = refeed.bind(graphs.chain(layers, SIZE), [("past", "present")])
         state = runtime.PersistentValueState(model, {"past": BLOCK})
         start = time.perf_counter()
         state.run({"x": BLOCK})
@@ -60,6 +41,7 @@ def slow_model() -> refeed.Model:
 
 
 def test_overlapping_operations_fail_at_once(slow_model: refeed.Model, tmp_path: pathlib.Path) -> None:
+    """Rule 4.1.1; S097."""
     state = runtime.PersistentValueState(slow_model, {"past": BLOCK})
     checkpoint = state.checkpoint()
     file = tmp_path / "a.state"
@@ -102,6 +84,7 @@ def test_overlapping_operations_fail_at_once(slow_model: refeed.Model, tmp_path:
 
 
 def test_python_runs_while_native_code_does(slow_model: refeed.Model) -> None:
+    """Rule 4.2.8; S107."""
     state = runtime.PersistentValueState(slow_model, {"past": BLOCK})
     thread = threading.Thread(target=lambda: state.run({"x": BLOCK}))
     thread.start()
@@ -133,6 +116,7 @@ def test_threads_may_share_a_session() -> None:
 
 
 def test_states_of_one_model_do_not_meet(accumulate: refeed.Model) -> None:
+    """Rules 4.2.8, 4.4.4; S014, S098."""
     initial = np.zeros(2, np.float32)
     states = [runtime.PersistentValueState(accumulate, {"past": initial}) for _ in range(3)]
     for count, state in enumerate(states, 1):
@@ -143,6 +127,7 @@ def test_states_of_one_model_do_not_meet(accumulate: refeed.Model) -> None:
 
 
 def test_closed_states_refuse_everything_but_closing(make_state: MakeState) -> None:
+    """Rules 4.1.2, 4.4.2; S069, S096."""
     state = make_state()
     out = state.run({"delta": ONES})["present"]
     view, value = np.from_dlpack(out), state.values["past"].numpy()

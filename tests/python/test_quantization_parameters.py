@@ -54,6 +54,7 @@ def affine(data_type: int, codes: bytes, dims: list[int], scale: Any, **more: An
 
 
 def test_the_initializers_and_the_annotation_have_their_names() -> None:
+    """Rule 7.5.1."""
     model, compact = with_set(scales=np.array([0.5]), zero_points=np.array([0.0]))
     names = [tensor.name for tensor in model.graph.initializer]
     roles = ["storage_type", "logical_type", "scales", "zero_points"]
@@ -66,6 +67,7 @@ def test_the_initializers_and_the_annotation_have_their_names() -> None:
 
 
 def test_four_int4_codes_take_three_bytes() -> None:
+    """Rule 7.5.4; S247."""
     model, compact = with_set(scales=np.array([0.25]))
     shared = runtime.quantize_tensor_shared(np.array([-0.3, 0.4, 5.0, -9.0], np.float32), model, "set")
     assert shared.raw_data == b"\x00\x2f\x87"
@@ -131,6 +133,7 @@ def test_every_part_of_the_profile_agrees_with_numpy(elem: Any, data_type: int, 
 
 
 def test_a_message_needs_the_model_that_it_refers_to() -> None:
+    """Rule 7.5.5."""
     model, _ = with_set(scales=np.array([0.25]))
     message = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set").encoded
     calls: list[Callable[..., Any]] = [runtime.dequantize_tensor, runtime.materialize_quantized_value]
@@ -144,6 +147,7 @@ def test_a_message_needs_the_model_that_it_refers_to() -> None:
 
 
 def test_values_keep_their_parameters_when_the_model_is_gone() -> None:
+    """Rule 7.5.6; S247."""
     model, _ = with_set(scales=np.array([0.25]))
     shared = runtime.quantize_tensor_shared(np.array([1, 2, 0, -1], np.float32) / 4, model, "set")
     model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.array([9.0]), "other"))
@@ -152,6 +156,7 @@ def test_values_keep_their_parameters_when_the_model_is_gone() -> None:
 
 
 def test_what_cannot_be_added_leaves_the_model_as_it_was() -> None:
+    """Rule 7.5.3."""
     model, _ = with_set(scales=np.array([0.25]))
     before = model.SerializeToString()
     storage = runtime.make_affine_quantization_type(INT4, 4, 4)
@@ -236,6 +241,7 @@ def test_affine_layouts_decode_as_float64_numpy_does(scale_type: Any) -> None:
 
 
 def test_a_structured_encoding_of_another_kind_is_refused_with_a_reason() -> None:
+    """Rule 7.5.9."""
     value = onnx.EncodedValueProto()
     value.struct_type.array.dimension = 3
     value.struct_type.array.element_type.CopyFrom(helper.make_tensor_type_proto(2, [1]))
@@ -273,6 +279,7 @@ def retaining(nested: bool = False) -> Any:
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("as_message", [False, True])
 def test_states_look_references_up_in_their_model_and_values_outlive_it(nested: bool, as_message: bool) -> None:
+    """Rules 7.5.5, 7.5.6; S246, S247, S249, S250."""
     model = retaining(nested)
     shared = runtime.quantize_tensor_shared(np.array([1, 2, 0, -1], np.float32) / 4, model, "set")
     value: Any = shared.encoded if as_message else shared
@@ -296,6 +303,7 @@ def test_states_look_references_up_in_their_model_and_values_outlive_it(nested: 
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_state_refuses_references_that_its_model_does_not_have(nested: bool) -> None:
+    """Rule 7.5.5; S249."""
     model = retaining(nested)
     message = runtime.quantize_tensor_shared(np.zeros(4, np.float32), model, "set").encoded
     message.parameter_ref = "sett"

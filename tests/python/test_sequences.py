@@ -337,6 +337,7 @@ def _optional_model(sequences: bool) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("sequences", [False, True])
 def test_optional_inputs_may_be_left_out(sequences: bool) -> None:
+    """Rule 3.8.1."""
     model = _optional_model(sequences)
     x = np.array([1, 2], np.float32)
     session = load(model)

@@ -21,17 +21,20 @@ def floats(*shape: int, start: int = 0) -> Any:
 
 
 def test_every_bound_input_needs_an_initial_value() -> None:
+    """Rule 3.5.2; S090."""
     with pytest.raises(refeed.ValueTypeError, match="missing initial whole input `past`"):
         s.state(s.keep(s.struct(a=s.tensor([2]))), {})
 
 
 def test_initial_values_name_exactly_the_bound_inputs() -> None:
+    """Rule 3.5.3; S060."""
     given = {"past": {"a": floats(2)}, "tick": floats(1)}
     with pytest.raises(refeed.ValueTypeError, match="must name exactly the retained whole inputs; `tick`"):
         s.state(s.keep(s.struct(a=s.tensor([2]))), given)
 
 
 def test_a_paged_cache_initializer_serves_when_the_value_is_left_out() -> None:
+    """Rule 3.5.1; S234."""
     model = s.keep(s.any_cache(), paged_cache_initializer=[s.cache_message(3, "past")])
     state = s.state(model, {})
     assert state.run(TICK)["present"] == s.cache_message(3)
@@ -42,6 +45,7 @@ def test_a_paged_cache_initializer_serves_when_the_value_is_left_out() -> None:
 
 
 def test_dense_and_encoded_initializers_are_no_initial_values() -> None:
+    """Rule 3.5.4; S090."""
     dense = helper.make_tensor("past", s.FLOAT, [2], [1.0, 2.0])
     for more in ({"initializer": [dense]}, {"encoded_initializer": [s.affine([1, 2], [2], name="past")]}):
         model = s.keep(s.tensor([2]), **more)
@@ -51,6 +55,7 @@ def test_dense_and_encoded_initializers_are_no_initial_values() -> None:
 
 
 def test_initial_values_share_one_symbol_table() -> None:
+    """Rule 3.5.5."""
     ty = s.tensor(["n", 2])
     model = s.model(
         [NODE("Identity", ["a"], ["c"]), NODE("Identity", ["b"], ["d"])],
@@ -64,6 +69,7 @@ def test_initial_values_share_one_symbol_table() -> None:
 
 
 def test_a_failed_reset_leaves_the_retained_values() -> None:
+    """Rule 3.5.6; S095."""
     state = s.state(s.keep(s.struct(a=s.tensor([2]), b=s.sequence(s.tensor([1])))), {"past": {"a": floats(2), "b": []}})
     before = s.addresses(state.values)
     wrong: list[dict[str, Any]] = [
@@ -79,10 +85,42 @@ def test_a_failed_reset_leaves_the_retained_values() -> None:
     assert s.plain(state.run(TICK)["present"]) == {"a": [0, 1], "b": []}
 
 
+class _Untouchable:
+    """A value that must not be looked at."""
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("the value was read")
+
+    def __dlpack_device__(self) -> Any:
+        raise AssertionError("the value was read")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        s.model([NODE("Identity", ["past"], ["present"])], {"past": s.tensor([2])}, {"present": s.tensor([2])}),
+        s.model(
+            [NODE("Add", ["past", "past"], ["present"])],
+            {"past": s.tensor([2])},
+            {"present": s.tensor([2])},
+            {"past": "present"},
+        ),
+        s.keep(helper.make_tensor_type_proto(8, [1])),
+        s.keep(s.reference(5)),
+    ],
+    ids=["no binding", "two uses", "strings", "no such type"],
+)
+def test_declarations_are_checked_before_any_initial_value_is_read(broken: Any) -> None:
+    """Rules 3.1.7, 3.1.8; S079."""
+    with pytest.raises(refeed.Error):
+        s.state(broken, {"past": _Untouchable()})
+
+
 # ------------------------------------------------------------------------------------------------ feeds
 
 
 def test_unknown_graph_inputs_are_refused() -> None:
+    """Rule 3.6.1; S060."""
     state = s.state(s.keep(s.struct(a=s.tensor([2]))), {"past": {"a": floats(2)}})
     with pytest.raises(refeed.ValueTypeError, match=r"unknown graph input `past\.a`"):
         state.run({**TICK, "past.a": floats(2)})
@@ -90,18 +128,21 @@ def test_unknown_graph_inputs_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [{}, [], {"a": floats(2)}, floats(2)])
 def test_feeds_override_no_retained_input_whatever_the_value(value: Any) -> None:
+    """Rule 3.6.2; S092."""
     state = s.state(s.keep(s.struct(a=s.tensor([2]))), {"past": {"a": floats(2)}})
     with pytest.raises(refeed.ValueTypeError, match="override retained input `past`"):
         state.run({**TICK, "past": value})
 
 
 def test_missing_current_inputs_are_named() -> None:
+    """Rule 3.6.3; S091."""
     state = s.state(s.forward(s.struct(a=s.tensor([2]))), {"past": floats(2)})
     with pytest.raises(refeed.ValueTypeError, match="missing current input `x`"):
         state.run({"d": floats(2)})
 
 
 def test_inputs_default_to_initializers_of_every_kind_and_feeds_override_them_once() -> None:
+    """Rules 3.6.3, 7.4.1; S233, S236."""
     cases: list[tuple[Any, dict[str, Any], Any, Any]] = [
         (s.tensor([2]), {"initializer": [helper.make_tensor("x", s.FLOAT, [2], [5.0, 6.0])]}, floats(2), None),
         (s.tensor([2]), {"encoded_initializer": [s.affine([5, 6], [2], name="x")]}, s.affine([1, 2], [2]), None),
@@ -127,12 +168,27 @@ def test_inputs_default_to_initializers_of_every_kind_and_feeds_override_them_on
 
 
 def test_feeds_are_checked_even_when_they_are_only_forwarded() -> None:
+    """Rule 3.6.4."""
     state = s.state(s.forward(s.struct(a=s.tensor(["n"]), b=s.tensor(["n"]))), {"past": floats(2)})
     with pytest.raises(refeed.ValueTypeError, match=r"input `x\.b`: symbolic shape mismatch, `n` is 2"):
         state.run({"d": floats(2), "x": {"a": floats(2), "b": floats(3)}})
     assert state.values["past"].numpy().tolist() == [0, 1]
     out = state.run({"d": floats(2), "x": {"a": floats(3), "b": floats(3)}})
     assert s.plain(out["y"]) == {"a": [0, 1, 2], "b": [0, 1, 2]}
+
+
+def test_one_table_of_symbols_serves_the_inputs_and_outputs_of_a_call() -> None:
+    """Rule 3.6.5."""
+    model = s.model(
+        [NODE("Identity", ["past"], ["present"]), NODE("Concat", ["x", "x"], ["y"], axis=0)],
+        {"past": s.tensor(["n"]), "x": s.tensor(["m"])},
+        {"present": s.tensor(["n"]), "y": s.tensor(["n"])},
+        {"past": "present"},
+    )
+    state = s.state(model, {"past": floats(4)})
+    assert state.run({"x": floats(2)})["y"].shape == (4,)
+    with pytest.raises(refeed.ValueTypeError, match="output `y`: symbolic shape mismatch, `n` is 4 elsewhere"):
+        state.run({"x": floats(3)})
 
 
 # ------------------------------------------------------------------------------- values and declarations
@@ -155,6 +211,7 @@ def test_feeds_are_checked_even_when_they_are_only_forwarded() -> None:
     ],
 )
 def test_values_fit_their_declarations_part_by_part(value: Any, match: str) -> None:
+    """Rules 3.7.1, 3.7.6, 3.7.7, 3.7.8; S061."""
     ty = s.struct(a=s.tensor(["n"]), b=s.sequence(s.struct(k=s.tensor(["n", 3]))))
     state = s.state(s.forward(ty), {"past": floats(2)})
     with pytest.raises(refeed.ValueTypeError, match=match):
@@ -171,6 +228,7 @@ def test_references_lead_to_the_models_struct_types() -> None:
 
 
 def test_structs_without_a_kind_take_caches_only() -> None:
+    """Rule 3.7.9; S128."""
     state = s.state(s.forward(s.any_cache()), {"past": floats(2)})
     assert state.run({"d": floats(2), "x": {"blocks": []}})["y"] == onnx.PagedCacheProto()
     for bad in ({"a": floats(2)}, {"blocks": floats(2)}, {"blocks": [{"start": floats(1)}]}):
@@ -192,6 +250,7 @@ def test_pages_of_a_cache_follow_each_other() -> None:
 
 
 def test_encoded_values_stand_where_tensors_are_declared() -> None:
+    """Rule 3.7.4; S119."""
     code = s.affine([2, -4, 6], [3])
     state = s.state(s.keep(s.tensor(["n"])), {"past": code})
     assert state.run(TICK)["present"] == code
@@ -201,6 +260,7 @@ def test_encoded_values_stand_where_tensors_are_declared() -> None:
 
 
 def test_operators_on_tensors_refuse_encoded_ones() -> None:
+    """Rule 7.4.2; S245."""
     model = s.model([NODE("Neg", ["x"], ["y"])], {"x": s.tensor([3])}, {"y": s.tensor([3])})
     session = refeed.RuntimeSession(model)
     assert session.run({"x": floats(3)})["y"].numpy().tolist() == [0, -1, -2]
@@ -212,7 +272,10 @@ def test_operators_on_tensors_refuse_encoded_ones() -> None:
 
 
 def test_a_struct_state_is_handed_on_without_a_copy() -> None:
-    """Through a model-local function and through `If`, leaf by leaf the memory of the caller's arrays."""
+    """Through a model-local function and through `If`, leaf by leaf the memory of the caller's arrays.
+
+    Rules 4.4.1, 4.5.1; S015, S129.
+    """
     ty = s.struct(a=s.tensor([2]), b=s.sequence(s.struct(k=s.tensor([1, 3]))))
     branch = helper.make_graph([NODE("Identity", ["past"], ["out"])], "branch", [], [helper.make_value_info("out", ty)])
     zero = helper.make_graph([NODE("Identity", ["other"], ["out2"])], "other", [], [helper.make_value_info("out2", ty)])
@@ -244,6 +307,7 @@ def test_a_struct_state_is_handed_on_without_a_copy() -> None:
 
 
 def test_outputs_share_no_memory_with_feeds_unless_handed_straight_through() -> None:
+    """Rule 4.2.10; S083."""
     ty = s.sequence(s.tensor([2]))
     model = s.model(
         [NODE("Identity", ["x"], ["same"]), NODE("SequenceInsert", ["x", "more"], ["longer"])],
@@ -260,6 +324,7 @@ def test_outputs_share_no_memory_with_feeds_unless_handed_straight_through() -> 
 
 
 def test_a_sequence_state_grows_and_shares_its_elements() -> None:
+    """Rule 7.3.1; S244."""
     ty = s.sequence(s.tensor([2]))
     model = s.model(
         [NODE("SequenceInsert", ["past", "x"], ["present"])],
@@ -285,6 +350,7 @@ def test_a_sequence_state_grows_and_shares_its_elements() -> None:
 
 
 def test_a_step_that_fails_publishes_nothing_of_a_struct() -> None:
+    """Rules 3.8.2, 4.2.5; S094."""
     ty = s.struct(a=s.tensor(["n"]))
     model = s.model(
         [NODE("Identity", ["x"], ["present"]), NODE("Identity", ["past"], ["before"])],
@@ -302,7 +368,42 @@ def test_a_step_that_fails_publishes_nothing_of_a_struct() -> None:
     assert s.plain(state.values["past"]) == {"a": [4, 5]}
 
 
+def test_a_bound_output_must_fit_the_input_that_it_feeds_and_the_last_may_fail_still() -> None:
+    """Rules 3.8.3, 4.2.5; S094."""
+    model = s.model(
+        [NODE("Identity", ["x"], ["first"]), NODE("Identity", ["y"], ["second"]), NODE("Add", ["a", "b"], ["sum"])],
+        {"a": s.tensor([2]), "b": s.tensor([2]), "x": s.tensor([None]), "y": s.tensor([None])},
+        {"first": s.tensor([None]), "second": s.tensor([None]), "sum": s.tensor([2])},
+        {"a": "first", "b": "second"},
+    )
+    state = s.state(model, {"a": floats(2), "b": floats(2)})
+    before = s.addresses(state.values)
+    # Both outputs fit their own declarations; the second does not fit what it would be next time.
+    with pytest.raises(refeed.ValueTypeError, match="retained input `b`: shape mismatch"):
+        state.run({"x": floats(2, start=7), "y": floats(3)})
+    assert s.addresses(state.values) == before
+    out = state.run({"x": floats(2, start=7), "y": floats(2, start=1)})
+    assert s.plain(out["sum"]) == [0, 2]
+    assert s.plain(state.values) == {"a": [7, 8], "b": [1, 2]}
+
+
+def test_a_sequence_of_encoded_values_is_handed_on_as_it_is() -> None:
+    """Rule 7.3.2; S245."""
+    ty = s.struct(frames=s.sequence(s.sequence(s.tensor([2]))), more=s.tensor([1]))
+    for declared, value in [
+        (s.sequence(s.tensor([3])), [s.affine([1, 2, 3], [3]), floats(3)]),
+        (ty, {"frames": [[floats(2)], [s.affine([1, 2], [2]), floats(2)]], "more": floats(1)}),
+    ]:
+        state = s.state(s.keep(declared), {"past": value})
+        for _ in range(2):
+            out = state.run(TICK)["present"]
+            held = out[0] if isinstance(out, list) else out["frames"][1][0]
+            assert isinstance(held, onnx.EncodedValueProto)
+        assert isinstance(state.values["past"], type(value))
+
+
 def test_values_outlive_their_state() -> None:
+    """Rule 4.4.2; S069."""
     state = s.state(
         s.keep(s.struct(a=s.tensor([2]), c=s.tensor([3]))), {"past": {"a": floats(2), "c": s.affine([1, 2, 3], [3])}}
     )
@@ -315,6 +416,7 @@ def test_values_outlive_their_state() -> None:
 
 
 def test_a_closed_state_reads_no_values() -> None:
+    """Rule 4.1.2; S250."""
     state = s.state(s.keep(s.struct(a=s.tensor([2]))), {"past": {"a": floats(2)}})
     state.close()
     with pytest.raises(refeed.StateClosedError):
@@ -329,6 +431,7 @@ def test_a_closed_state_reads_no_values() -> None:
 
 
 def test_kinds_come_back_as_they_went_in() -> None:
+    """Rules 3.2.4, 7.1.1; S112, S115."""
     ty = s.struct(
         t=s.tensor([2]), q=s.tensor([3]), l=s.sequence(s.sequence(s.tensor([1]))), e=s.sequence(s.tensor([1]))
     )
@@ -344,6 +447,7 @@ def test_kinds_come_back_as_they_went_in() -> None:
 
 
 def test_caches_come_back_as_messages_and_can_be_fed_again() -> None:
+    """Rules 7.1.5, 7.1.6; S206, S208."""
     state = s.state(s.keep(s.any_cache()), {"past": s.cache(3)})
     message = state.run(TICK)["present"]
     assert isinstance(message, onnx.PagedCacheProto)
@@ -355,6 +459,7 @@ def test_caches_come_back_as_messages_and_can_be_fed_again() -> None:
 
 
 def test_payloads_are_shared_with_python() -> None:
+    """Rules 4.4.1, 7.3.3; S126."""
     value = {"a": floats(2), "b": [floats(1, 3), np.array(4, np.float32)]}
     ty = s.struct(a=s.tensor([2]), b=s.sequence(s.tensor(None)))
     state = s.state(s.keep(ty), {"past": value})
@@ -423,6 +528,7 @@ class _Unwilling:
     ],
 )
 def test_what_stands_for_no_value_is_refused_with_its_path(value: Any, error: type, match: str) -> None:
+    """Rules 4.4.9, 7.1.1, 7.3.3; S065, S066, S067, S127."""
     state = s.state(s.forward(s.struct(a=s.tensor([2]))), {"past": floats(2)})
     with pytest.raises(error, match=match):
         state.run({"d": floats(2), "x": value})
@@ -454,6 +560,7 @@ def test_an_exception_of_a_producer_stays_and_tells_the_place() -> None:
 
 
 def test_messages_are_checked_when_they_are_read() -> None:
+    """Rules 3.6.4, 3.7.10; S117, S248."""
     state = s.state(s.forward(s.struct(a=s.tensor([2]))), {"past": floats(2)})
     short = s.affine([1], [2])
     symbolic = s.affine([1, 2], [2])
@@ -493,6 +600,7 @@ def test_a_dictionary_that_changes_while_it_is_read_is_read_as_it_was() -> None:
 
 @pytest.mark.parametrize("where", [lambda ty: ty, s.sequence, lambda ty: s.struct(a=s.tensor([1]), b=ty)])
 def test_kinds_without_values_are_refused_when_the_session_is_built(where: Any) -> None:
+    """Rule 3.2.3; S118."""
     sparse = helper.make_sparse_tensor_type_proto(s.FLOAT, [2])
     mapped = helper.make_map_type_proto(s.INT64, s.tensor([1]))
     for ty, what in ((sparse, "sparse"), (mapped, "map")):
@@ -503,5 +611,6 @@ def test_kinds_without_values_are_refused_when_the_session_is_built(where: Any) 
 
 @pytest.mark.parametrize("where", [lambda ty: ty, s.sequence, lambda ty: s.struct(a=s.tensor([1]), b=ty)])
 def test_strings_are_no_state_wherever_they_stand(where: Any) -> None:
+    """Rule 3.2.1; S077."""
     with pytest.raises(refeed.ModelError, match="String tensors cannot be persistent"):
         s.state(s.keep(where(helper.make_tensor_type_proto(8, [1]))), {"past": floats(1)})

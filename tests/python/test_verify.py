@@ -60,6 +60,7 @@ def test_the_seeds_texts() -> None:
 
 
 def test_bindings_come_before_the_rest() -> None:
+    """Rule 3.1.6."""
     model = bound(target="nothing")
     del model.opset_import[:]
     model.graph.node[0].input[0] = "nowhere"
@@ -138,6 +139,7 @@ def test_the_seeds_example_is_verified() -> None:
 
 
 def test_a_cache_is_verified_alone_and_as_an_initializer() -> None:
+    """Rules 3.12.1, 3.12.2; S231."""
     verify.verify_paged_cache(paged_cache())
     model = quantize_model()
     model.graph.paged_cache_initializer.append(paged_cache("past"))
@@ -229,6 +231,7 @@ def test_a_struct_type_is_verified_alone_and_in_the_catalogue() -> None:
 
 
 def test_every_part_is_verified_with_a_path() -> None:
+    """Rule 3.11.7."""
     good = parser.parse_graph("g (float[N] x) => (float[N] y) { y = Neg (x) }")
     node = helper.make_node("Neg", ["x"], ["y"])
     function = helper.make_function(

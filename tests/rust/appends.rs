@@ -42,6 +42,7 @@ fn options(capacity: usize, reuse: AppendReuse) -> RuntimeSessionOptions {
     }
 }
 
+/// Rules 5.1.5, 5.2.5; S160.
 #[test]
 fn s159_two_hundred_steps_with_every_output_alive_copy_no_prefix_between_growths() {
     let (batch, heads, size, steps) = (2, 4, 48, 200);
@@ -86,6 +87,7 @@ fn s159_two_hundred_steps_with_every_output_alive_copy_no_prefix_between_growths
 }
 
 /// Vectors of the contract: capacity 4, width 2, one prefix token, views released between the steps.
+/// Rules 5.2.2, 5.2.5, 5.5.2.
 #[test]
 fn s151_s152_capacity_grows_geometrically_and_zero_disables() {
     for (capacity, want) in [(4, [4u64, 0, 0, 8]), (0, [2, 3, 4, 5])] {
@@ -121,6 +123,7 @@ fn s151_s152_capacity_grows_geometrically_and_zero_disables() {
     }
 }
 
+/// Rule 5.1.6.
 #[test]
 fn exclusive_reuse_declines_while_an_output_is_held() {
     let initial = [
@@ -157,6 +160,7 @@ fn exclusive_reuse_declines_while_an_output_is_held() {
     assert_eq!(held["present_key"].shape(), [1, 1, 1, 2]);
 }
 
+/// Rules 5.4.2, 5.5.3; S163.
 #[test]
 fn s183_the_dense_fallback_accounts_for_every_head() {
     let (batch, heads, size) = (2u64, 3u64, 5u64);
@@ -187,6 +191,7 @@ fn s183_the_dense_fallback_accounts_for_every_head() {
     assert!(text.contains("copied because"), "{text}");
 }
 
+/// Rule 5.1.1; S156.
 #[test]
 fn s157_a_value_given_back_by_reset_keeps_its_pointer_and_grants_no_room() {
     let state = PersistentValueState::new(
@@ -242,6 +247,7 @@ fn max_length_reserves_once() {
     );
 }
 
+/// Rule 5.5.5.
 #[test]
 fn s170_events_are_off_by_default() {
     let state = PersistentValueState::new(

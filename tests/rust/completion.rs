@@ -38,6 +38,7 @@ fn lengths(state: &PersistentValueState) -> [usize; 2] {
     [0, 1].map(|index: usize| values[index].1.tensor().unwrap().shape()[0])
 }
 
+/// Rule 4.3.2.
 #[test]
 fn s105_of_a_race_exactly_one_wins_and_k_and_v_agree() {
     const RACES: usize = 20_000;
@@ -86,6 +87,7 @@ fn s105_of_a_race_exactly_one_wins_and_k_and_v_agree() {
     assert_eq!(published + lost, RACES);
 }
 
+/// Rules 4.3.3, 4.3.4.
 #[test]
 fn s103_a_completion_serves_one_run_and_a_failure_leaves_it_pending() {
     let state = two_caches();

@@ -136,6 +136,7 @@ fn plant(scenario: &Scenario, good: &Good, place: Place, tally: &mut Tally) -> b
     true
 }
 
+/// Rules 4.2.5, 4.2.6; S099, S106, S178.
 #[test]
 fn s094_a_failure_anywhere_changes_nothing_and_the_retry_is_bit_equal() {
     let mut all = Tally::default();

@@ -48,6 +48,7 @@ fn s056_two_runs_accumulate_and_earlier_outputs_stay() {
     assert_eq!(read(&second["present"]), [2.0, 14.0]);
 }
 
+/// Rules 3.5.2, 3.5.3, 3.6.1, 3.6.2, 3.6.3.
 #[test]
 fn s090_to_s092_names_and_values_that_do_not_fit() {
     let (state, context) = (accumulating(), RuntimeContext::default());
@@ -110,6 +111,7 @@ fn an_opset_from_the_future_is_refused() {
     assert_eq!(error.to_string(), text);
 }
 
+/// Rule 3.1.7.
 #[test]
 fn a_model_without_bindings_has_no_state() {
     let plain = unbound(graph(
@@ -277,6 +279,7 @@ fn an_input_handed_straight_through_is_shared() {
     assert_eq!(out["one"].as_ptr(), one.as_ptr());
 }
 
+/// Rule 4.1.1; S097.
 #[test]
 fn operations_of_one_state_do_not_overlap() {
     let state = PersistentValueState::new(

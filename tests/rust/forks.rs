@@ -4,6 +4,7 @@ use crate::models::concat;
 use refeed_runtime::{PersistentValueState, RuntimeContext, RuntimeSession, RuntimeSessionOptions};
 use refeed_values::Tensor;
 
+/// Rules 4.4.10, 5.1.5.
 #[test]
 fn s168_one_state_appends_while_another_thread_reads_the_old_rows() {
     let session = RuntimeSession::new(concat(2, 3, 4), RuntimeSessionOptions::default()).unwrap();

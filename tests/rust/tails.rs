@@ -46,6 +46,7 @@ fn prepared<'a>(state: &'a PersistentValueState, first: f32) -> refeed_runtime::
         .unwrap()
 }
 
+/// Rule 5.2.8; S167.
 #[test]
 fn a_tail_that_nobody_sees_is_given_back() {
     let state = cache();
@@ -61,6 +62,7 @@ fn a_tail_that_nobody_sees_is_given_back() {
     assert_eq!(next.shape(), [2, 3, 3, 5]);
 }
 
+/// Rule 5.2.8; S167.
 #[test]
 fn a_tail_that_somebody_sees_is_burnt() {
     let state = cache();
@@ -131,6 +133,7 @@ fn check_joined(model: Model, pick: bool) -> PersistentValueState {
     state
 }
 
+/// Rule 5.3.2; S138.
 #[test]
 fn an_append_inside_a_branch_is_declined_and_says_why() {
     let model = text(

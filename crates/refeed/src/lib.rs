@@ -98,11 +98,58 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Values move in
+//!
+//! Initial values and feeds are taken by value: who moves them in hands over their memory, and who gives a clone keeps a
+//! handle to the same memory. Nothing is copied either way. [`RuntimeValue::retain_storage`] and
+//! [`RuntimeValue::borrow_view`] say so in words; [`RuntimeValue::deep_copy`] is for whoever wants a copy.
+//!
+//! ```
+//! // Rule 7.1.4; S085, S086.
+//! use refeed::{
+//!     BindRequest, LoadOptions, Model, PersistentValueState, RuntimeContext, RuntimeSessionOptions, RuntimeValue,
+//!     Tensor, bind, parser, values::Allocator,
+//! };
+//! use std::collections::HashMap;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = r#"<ir_version: 10, opset_import: ["" : 18]>
+//!     accumulate (float[2] delta, float[2] past) => (float[2] present) { present = Add(delta, past) }"#;
+//! let model = Model::from_proto(parser::parse_model(text)?, &LoadOptions::default())?;
+//! let (model, _) = bind(&model, &BindRequest::pairs([("past", "present")]))?;
+//! let address = |value: &RuntimeValue| value.tensor().map(Tensor::as_ptr);
+//!
+//! // Moved in: the state has the tensor's own memory.
+//! let past = RuntimeValue::from(Tensor::from_slice(&[2], &[1f32, 2.0])?);
+//! let at = address(&past);
+//! let initial = HashMap::from([("past", past)]);
+//! let state = PersistentValueState::new(model.clone(), initial, RuntimeSessionOptions::default())?;
+//! assert_eq!(address(&state.values()?[0].1), at);
+//!
+//! // Retained once, shared by two states, read all the while.
+//! let shared = RuntimeValue::from(Tensor::from_slice(&[2], &[5f32, 6.0])?).retain_storage()?;
+//! let states = [shared.borrow_view(), shared.borrow_view()].map(|past| {
+//!     PersistentValueState::new(model.clone(), [("past", past)], RuntimeSessionOptions::default())
+//! });
+//! let [first, second] = states;
+//! let (first, second) = (first?, second?);
+//! let delta = Tensor::from_slice(&[2], &[1f32, 1.0])?;
+//! first.run(&RuntimeContext::default(), [("delta", delta)])?;
+//! assert_eq!(address(&second.values()?[0].1), address(&shared));
+//! assert_ne!(address(&first.values()?[0].1), address(&shared));
+//!
+//! // A copy shares nothing.
+//! let copy = shared.deep_copy(&Allocator::default())?;
+//! assert_ne!(address(&copy), address(&shared));
+//! state.reset([("past", copy)])?;
+//! # Ok(()) }
+//! ```
+//!
 //! # What is `Send` and `Sync`
 //!
 //! | type | `Send` | `Sync` | meaning |
 //! |---|---|---|---|
-//! | [`Model`], [`Tensor`] | yes | yes | immutable handles; clones share the payload |
+//! | [`Model`], [`Tensor`], [`RuntimeValue`] | yes | yes | immutable handles; clones share the payload |
 //! | [`RuntimeSession`] | yes | yes | threads may run one session at the same time |
 //! | [`PersistentValueState`] | yes | yes | one operation at a time; a second one fails at once with `Busy` |
 //! | [`RuntimeContext`] | yes | yes | clones share events, values, kernels and allocators |
@@ -149,6 +196,7 @@ mod tests {
     fn the_table_of_send_and_sync_holds() {
         threads_may_share::<Model>();
         threads_may_share::<Tensor>();
+        threads_may_share::<RuntimeValue>();
         threads_may_share::<RuntimeSession>();
         threads_may_share::<PersistentValueState>();
         threads_may_share::<RuntimeContext>();

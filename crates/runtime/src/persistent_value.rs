@@ -21,7 +21,7 @@ impl PersistentValue {
             RuntimeValue::Tensor(tensor) => {
                 PersistentValue::Tensor(PersistentTensor::imported(tensor))
             }
-            other => PersistentValue::Other(other.kept()?),
+            other => PersistentValue::Other(other.retain_storage()?),
         })
     }
 

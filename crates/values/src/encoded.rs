@@ -7,6 +7,7 @@
 //! values share; the value then keeps the set.
 
 mod affine;
+mod deep_copy;
 mod parameters;
 mod profile;
 mod shared;

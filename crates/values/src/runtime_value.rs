@@ -6,6 +6,10 @@ use crate::struct_value::StructValue;
 use crate::{Provenance, Tensor, TensorError};
 use thiserror::Error;
 
+mod deep_copy;
+#[cfg(test)]
+mod tests;
+
 /// How deep structs and sequences may nest. Compound values know their depth, so that walking one by recursion is safe.
 pub const MAX_DEPTH: usize = 64;
 
@@ -176,16 +180,36 @@ impl RuntimeValue {
         })
     }
 
-    /// The value as a state keeps it from outside: nothing is copied, and memory that was lent counts as
-    /// [`Provenance::Kept`] from now on inside structs and sequences.
+    /// The value as one who keeps it holds it: nothing is copied, and memory that was lent counts as
+    /// [`Provenance::Kept`] from now on, under the promise that who lent it does not write to it.
+    ///
+    /// Values own their memory through counted handles, so there is nothing to be promoted: reading a value never moves
+    /// or copies a payload, before and after.
+    ///
+    /// ```
+    /// use refeed_values::{RuntimeValue, Tensor};
+    /// let tensor = Tensor::from_slice(&[2], &[1f32, 2.0])?;
+    /// let address = tensor.as_ptr();
+    /// let kept = RuntimeValue::from(tensor).retain_storage()?;
+    /// let view = kept.borrow_view();
+    /// assert_eq!(kept.tensor().map(Tensor::as_ptr), Some(address));
+    /// assert_eq!(view.tensor().map(Tensor::as_ptr), Some(address));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// None that the value itself did not have when it was made.
-    pub fn kept(&self) -> Result<RuntimeValue, ValueError> {
-        match self {
-            RuntimeValue::Tensor(tensor) => Ok(tensor.clone().into()),
-            other => other.replace_foreign(&mut |tensor| Ok(tensor.kept())),
+    pub fn retain_storage(self) -> Result<RuntimeValue, ValueError> {
+        if !self.holds_foreign() {
+            return Ok(self);
         }
+        self.replace_foreign(&mut |tensor| Ok(tensor.kept()))
+    }
+
+    /// Another handle to the value: every payload is shared. The same as a clone, where it matters that nothing is copied.
+    #[must_use]
+    pub fn borrow_view(&self) -> RuntimeValue {
+        self.clone()
     }
 }
 

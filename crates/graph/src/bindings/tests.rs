@@ -22,6 +22,7 @@ fn bound(input: TypeProto, output: TypeProto) -> ModelProto {
     model
 }
 
+/// Rule 3.1.9.
 #[test]
 fn s001_the_graph_declares_feedback_under_its_own_tag() {
     let model = accumulate();
@@ -39,6 +40,7 @@ fn s001_the_graph_declares_feedback_under_its_own_tag() {
     assert!(wire.windows(2).any(|tag| tag == [0xCA, 0x3E]));
 }
 
+/// Rule 3.1.4.
 #[test]
 fn s002_types_come_from_the_declarations_of_the_graph() {
     assert!(verdict(&bound(tensor_type(FLOAT, "2 3"), tensor_type(FLOAT, "2 3"))).is_ok());
@@ -55,6 +57,7 @@ fn s002_types_come_from_the_declarations_of_the_graph() {
     );
 }
 
+/// Rule 3.1.10.
 #[test]
 fn s057_retired_field_paths_are_refused_as_parts_of_values() {
     for side in 0..2 {
@@ -70,6 +73,7 @@ fn s057_retired_field_paths_are_refused_as_parts_of_values() {
     }
 }
 
+/// Rule 3.1.2.
 #[test]
 fn s058_s059_names_are_literal() {
     for name in ["request.cache", "a\\b", "{past}", "é"] {
@@ -87,6 +91,7 @@ fn s058_s059_names_are_literal() {
     assert!(refused(&model).contains("exact"));
 }
 
+/// Rule 3.1.2.
 #[test]
 fn s060_s089_unknown_empty_and_untyped_names_are_refused() {
     for (input, output, why) in [
@@ -119,6 +124,7 @@ fn s060_s089_unknown_empty_and_untyped_names_are_refused() {
     assert!(refused(&model).contains("declared without a type"));
 }
 
+/// Rules 3.1.4, 3.3.1, 3.3.2, 3.3.3.
 #[test]
 fn s089_element_types_ranks_and_concrete_dimensions_must_agree() {
     for (input, output, fits) in [
@@ -165,6 +171,7 @@ fn s089_element_types_ranks_and_concrete_dimensions_must_agree() {
     assert!(verdict(&bound(no_shape, tensor_type(INT64, "2 7"))).is_err());
 }
 
+/// Rule 3.1.5.
 #[test]
 fn s093_an_input_and_an_output_are_bound_once() {
     let mut model = accumulate();
@@ -186,6 +193,7 @@ fn s093_an_input_and_an_output_are_bound_once() {
     assert_eq!(verdict(&model).unwrap().list.len(), 2);
 }
 
+/// Rule 3.1.6.
 #[test]
 fn the_checks_come_in_their_order() {
     // The second binding repeats the first input and names an unknown output: names come first.
@@ -202,6 +210,7 @@ fn the_checks_come_in_their_order() {
     assert!(refused(&model).contains("String tensors cannot be persistent"));
 }
 
+/// Rules 3.1.3, 3.2.1, 3.2.2; S077, S078.
 #[test]
 fn strings_are_refused_wherever_they_are_nested() {
     let text = tensor_type(STRING, "2");
@@ -223,6 +232,7 @@ fn strings_are_refused_wherever_they_are_nested() {
     }
 }
 
+/// Rules 3.1.3, 3.2.3; S118.
 #[test]
 fn only_tensors_sequences_and_structs_can_be_kept() {
     use refeed_proto::type_proto::{Map, Opaque, Optional, SparseTensor};
@@ -258,6 +268,7 @@ fn only_tensors_sequences_and_structs_can_be_kept() {
     }
 }
 
+/// Rule 3.2.5.
 #[test]
 fn deep_types_are_refused_not_followed() {
     let nest = |depth| (0..depth).fold(tensor_type(FLOAT, "2"), |inner, _| sequence(inner));
@@ -267,6 +278,7 @@ fn deep_types_are_refused_not_followed() {
     );
 }
 
+/// Rule 3.3.4.
 #[test]
 fn the_catalogue_gives_structs_one_identity() {
     let reference = reference_to;
@@ -291,6 +303,7 @@ fn the_catalogue_gives_structs_one_identity() {
     }
 }
 
+/// Rule 3.3.7; S187.
 #[test]
 fn a_category_takes_a_declared_cache_and_itself_only() {
     let category = || of_struct(StructTypeProto::default());
@@ -398,4 +411,140 @@ fn policies_without_bindings_are_refused_only_when_they_name_one() {
     let mut model = with_metadata(&[("refeed.publish:past", "once")], false);
     model.graph.as_mut().unwrap().persistent_bindings.clear();
     assert!(refused(&model).contains("not bound"));
+}
+
+/// Rule 3.3.6: arrays, packings and structures fit part by part.
+#[test]
+fn struct_types_without_identity_fit_part_by_part() {
+    use refeed_proto::struct_type_proto::bit_packing::Component;
+    use refeed_proto::struct_type_proto::{Array, BitPacking, Kind};
+    let array = |element: TypeProto, dimension| {
+        of_kind(Kind::Array(Box::new(Array {
+            element_type: Some(Box::new(element)),
+            dimension: Some(dimension),
+        })))
+    };
+    let packing = |dimension, components: &[(&str, u32)]| {
+        let component = components.iter().map(|(name, width)| Component {
+            name: Some(name.to_string()),
+            bit_width: Some(*width),
+            ..Default::default()
+        });
+        of_kind(Kind::BitPacking(BitPacking {
+            dimension: Some(dimension),
+            component: component.collect(),
+        }))
+    };
+    let field = |name: &'static str, dims| (name, Content::Type(tensor_type(FLOAT, dims)));
+    let number = |raw: &'static [u8]| {
+        let constant = refeed_proto::TensorProto {
+            data_type: Some(FLOAT),
+            raw_data: Some(Bytes::from_static(raw)),
+            ..Default::default()
+        };
+        ("c", Content::Constant(constant))
+    };
+    let cases = [
+        (
+            array(tensor_type(FLOAT, "2"), 3),
+            array(tensor_type(FLOAT, "2"), 3),
+            true,
+        ),
+        (
+            array(tensor_type(FLOAT, "2"), 3),
+            array(tensor_type(FLOAT, "2"), 4),
+            false,
+        ),
+        (
+            array(tensor_type(FLOAT, "2"), 3),
+            array(tensor_type(INT64, "2"), 3),
+            false,
+        ),
+        (
+            array(tensor_type(FLOAT, "2"), 3),
+            packing(3, &[("a", 2)]),
+            false,
+        ),
+        (
+            packing(3, &[("a", 2), ("b", 4)]),
+            packing(3, &[("a", 2), ("b", 4)]),
+            true,
+        ),
+        (
+            packing(3, &[("a", 2), ("b", 4)]),
+            packing(2, &[("a", 2), ("b", 4)]),
+            false,
+        ),
+        (
+            packing(3, &[("a", 2), ("b", 4)]),
+            packing(3, &[("b", 4), ("a", 2)]),
+            false,
+        ),
+        (
+            packing(3, &[("a", 2), ("b", 4)]),
+            packing(3, &[("a", 2), ("b", 5)]),
+            false,
+        ),
+        (
+            packing(3, &[("a", 2), ("b", 4)]),
+            packing(3, &[("a", 2)]),
+            false,
+        ),
+        (
+            structure(vec![field("a", "n 2"), field("b", "3")]),
+            structure(vec![field("a", "4 2"), field("b", "m")]),
+            true,
+        ),
+        (
+            structure(vec![field("a", "2"), field("b", "3")]),
+            structure(vec![field("b", "3"), field("a", "2")]),
+            false,
+        ),
+        (
+            structure(vec![field("a", "2"), field("b", "3")]),
+            structure(vec![field("a", "2")]),
+            false,
+        ),
+        (
+            structure(vec![number(&[0, 0, 128, 63])]),
+            structure(vec![number(&[0, 0, 128, 63])]),
+            true,
+        ),
+        // 0 and -0 are equal numbers and other bits.
+        (
+            structure(vec![number(&[0, 0, 0, 0])]),
+            structure(vec![number(&[0, 0, 0, 128])]),
+            false,
+        ),
+        (
+            structure(vec![number(&[0, 0, 128, 63])]),
+            structure(vec![field("c", "")]),
+            false,
+        ),
+    ];
+    for (input, output, fits) in cases {
+        let got = verdict(&bound(of_struct(input.clone()), of_struct(output.clone())));
+        assert_eq!(got.is_ok(), fits, "{input:?} {output:?} {got:?}");
+    }
+}
+
+/// Rule 3.3.5.
+#[test]
+fn a_codec_needs_a_shared_identity() {
+    let plain = structure(vec![("a", Content::Type(tensor_type(FLOAT, "2")))]);
+    let coded = StructTypeProto {
+        decoder: Some(Default::default()),
+        ..plain.clone()
+    };
+    for (input, output) in [(&coded, &plain), (&plain, &coded), (&coded, &coded)] {
+        let text = refused(&bound(of_struct(input.clone()), of_struct(output.clone())));
+        assert!(text.contains("one type_id for both struct types"), "{text}");
+    }
+    let mut model = bound(reference_to(4), reference_to(4));
+    model.struct_types = vec![StructTypeProto {
+        type_id: Some(4),
+        ..coded
+    }];
+    // One entry is itself: what its codec computes is not looked at here.
+    assert!(verdict(&model).is_ok(), "{:?}", verdict(&model));
 }

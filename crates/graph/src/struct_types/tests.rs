@@ -31,6 +31,7 @@ fn refused(model: &ModelProto, expected: &str) {
     assert_eq!(text, expected);
 }
 
+/// Rule 3.9.1.
 #[test]
 fn identities_are_unique() {
     let model_of = |first, second| model(vec![(first, plain()), (second, plain())]);
@@ -48,6 +49,7 @@ fn identities_are_unique() {
     );
 }
 
+/// Rules 3.2.6, 3.9.2.
 #[test]
 fn references_resolve() {
     let to = |id| model(vec![(4, plain()), (9, one(reference_to(id)))]);
@@ -64,6 +66,7 @@ fn references_resolve() {
     assert!(StructTypes::default().check(&found).is_err());
 }
 
+/// Rule 3.9.2.
 #[test]
 fn types_do_not_contain_themselves() {
     refused(
@@ -99,6 +102,7 @@ fn chain_of(length: u64) -> ModelProto {
     model((1..=length).map(|id| (id, link(id))).collect())
 }
 
+/// Rules 3.2.5, 3.9.2.
 #[test]
 fn references_are_followed_no_deeper_than_64() {
     // Each entry but the last is two levels: the field, and the entry that it refers to.
@@ -144,6 +148,7 @@ fn a_tree_of_references_is_looked_at_once() {
     assert!(start.elapsed() < Duration::from_secs(1));
 }
 
+/// Rule 3.2.2; S078.
 #[test]
 fn strings_are_found_behind_references() {
     let text = model(vec![

@@ -35,6 +35,7 @@ fn accepted(nodes: Vec<refeed_proto::NodeProto>, outputs: &str) -> bool {
     }
 }
 
+/// Rule 3.4.1.
 #[test]
 fn s005_one_use_is_asked_for_and_none_is_refused_too() {
     assert!(accepted(
@@ -51,6 +52,7 @@ fn s005_one_use_is_asked_for_and_none_is_refused_too() {
     ));
 }
 
+/// Rule 3.4.1.
 #[test]
 fn s006_two_positions_of_one_node_are_two_uses() {
     assert!(!accepted(
@@ -59,6 +61,7 @@ fn s006_two_positions_of_one_node_are_two_uses() {
     ));
 }
 
+/// Rule 3.4.1.
 #[test]
 fn s007_shape_is_a_use() {
     assert!(!accepted(
@@ -70,6 +73,7 @@ fn s007_shape_is_a_use() {
     ));
 }
 
+/// Rule 3.4.2.
 #[test]
 fn s008_a_graph_output_is_a_use() {
     assert!(!accepted(
@@ -80,6 +84,7 @@ fn s008_a_graph_output_is_a_use() {
     assert_eq!(uses(&graph), 2);
 }
 
+/// Rule 3.4.3.
 #[test]
 fn s009_captures_count_at_any_depth() {
     let inner = branch(vec![node("Neg", "past", "c")], "c");
@@ -92,6 +97,7 @@ fn s009_captures_count_at_any_depth() {
     assert!(!accepted(twice, "present"));
 }
 
+/// Rule 3.4.3.
 #[test]
 fn s009_an_output_of_a_nested_graph_is_a_use() {
     let nodes = vec![branches(
@@ -102,6 +108,7 @@ fn s009_an_output_of_a_nested_graph_is_a_use() {
     assert!(accepted(nodes, "present"));
 }
 
+/// Rule 3.4.3.
 #[test]
 fn s010_exclusive_branches_add_up() {
     let side = |out: &str| branch(vec![node("Neg", "past", out)], out);
@@ -111,6 +118,7 @@ fn s010_exclusive_branches_add_up() {
     ));
 }
 
+/// Rule 3.4.4.
 #[test]
 fn s011_declarations_bindings_and_value_info_are_no_uses() {
     let mut graph = over(vec![node("Add", "past delta", "present")], "present");
@@ -130,6 +138,7 @@ fn s011_declarations_bindings_and_value_info_are_no_uses() {
     );
 }
 
+/// Rule 3.4.8.
 #[test]
 fn s013_graphs_without_bindings_share_as_they_like() {
     let graph = over(vec![node("Add", "past past", "present")], "present");
@@ -141,6 +150,7 @@ fn s013_graphs_without_bindings_share_as_they_like() {
     );
 }
 
+/// Rule 3.4.5.
 #[test]
 fn a_nested_graph_that_defines_the_name_hides_it_from_itself_and_below() {
     // As a node output, after the place where it is read: hiding does not depend on positions.
@@ -160,7 +170,35 @@ fn a_nested_graph_that_defines_the_name_hides_it_from_itself_and_below() {
     by_initializer
         .initializer
         .push(floats("past", &[1], &[2.0]));
-    for hiding in [by_output, by_input, by_initializer] {
+    // As one of the other kinds of initializers.
+    let hidden = || branch(vec![node("Neg", "past", "w")], "w");
+    let (mut by_sparse, mut by_encoded, mut by_cache) = (hidden(), hidden(), hidden());
+    by_sparse
+        .sparse_initializer
+        .push(refeed_proto::SparseTensorProto {
+            values: Some(floats("past", &[1], &[2.0])),
+            ..Default::default()
+        });
+    by_encoded
+        .encoded_initializer
+        .push(refeed_proto::EncodedValueProto {
+            name: Some("past".to_string()),
+            ..Default::default()
+        });
+    by_cache
+        .paged_cache_initializer
+        .push(refeed_proto::PagedCacheProto {
+            name: Some("past".to_string()),
+            ..Default::default()
+        });
+    for hiding in [
+        by_output,
+        by_input,
+        by_initializer,
+        by_sparse,
+        by_encoded,
+        by_cache,
+    ] {
         let nodes = vec![node("Loop", "m cond delta", "out").with(graph_attribute("body", hiding))];
         assert_eq!(uses(&over(nodes, "out")), 0);
     }
@@ -171,6 +209,7 @@ fn a_nested_graph_that_defines_the_name_hides_it_from_itself_and_below() {
     assert_eq!(uses(&over(vec![branches(hiding, open, "out")], "out")), 1);
 }
 
+/// Rule 3.4.3.
 #[test]
 fn every_graph_of_a_list_attribute_is_walked() {
     let open = |out: &str| branch(vec![node("Neg", "past", out)], out);
@@ -259,4 +298,17 @@ fn a_deep_graph_is_counted_without_recursion() {
         .unwrap()
         .join()
         .unwrap();
+}
+
+/// Rule 3.4.6: the name in a body is the body's own.
+#[test]
+fn bodies_of_functions_are_not_looked_at() {
+    let mut graph = over(vec![call("mine", "Twice", "past", "present")], "present");
+    graph.persistent_bindings.push(binding("past", "present"));
+    let body = function("Twice", "past", vec![node("Add", "past past", "y")], "y");
+    let mut model = model(graph);
+    model.functions.push(body);
+    model.opset_import.push(opset("mine", 1));
+    let model = Model::from_proto(model, &LoadOptions::default()).unwrap();
+    model.verify().unwrap();
 }

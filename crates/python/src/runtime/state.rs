@@ -17,7 +17,9 @@ use checkpoint::{PyCheckpoint, by_name};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
-use refeed_runtime::{PersistentValueState, RunControl, RuntimeContext};
+use refeed_runtime::{
+    PersistentValueState, RunControl, RuntimeContext, RuntimeSession, StateError,
+};
 use select::{read_axes, read_rows};
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -96,15 +98,20 @@ impl PyPersistentValueState {
         let options = keywords.or(options)?;
         let py = model.py();
         let model = source::model(model, true)?;
-        let initial = feeds::values(initial, "initial value", &model)?;
-        let names = Arc::new(Names::new(py, &model));
         let context =
             context.map_or_else(RuntimeContext::default, |given| given.get().inner.clone());
+        // Declarations are judged before any initial value is looked at.
+        let session = run::detached(py, || match model.bindings().is_empty() {
+            true => Err(StateError::NoBindings),
+            false => Ok(RuntimeSession::with_context(model, options, &context)?),
+        })?;
+        let initial = feeds::values(initial, "initial value", session.model())?;
+        let names = Arc::new(Names::new(py, session.model()));
         let inner = run::detached(py, || {
             let initial = initial
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.clone()));
-            PersistentValueState::with_context(model, initial, options, &context)
+            PersistentValueState::of_session(&session, initial)
         })?;
         Ok(Self::new_of(inner, names, context))
     }

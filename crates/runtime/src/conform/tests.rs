@@ -128,6 +128,7 @@ fn encoded(shape: &[usize]) -> RuntimeValue {
         .into()
 }
 
+/// Rules 3.7.1, 3.7.2.
 #[test]
 fn first_value_binds_a_symbol_for_all_values_of_the_call() {
     let (model, mut symbols) = (model_of(Vec::new()), Symbols::default());
@@ -150,6 +151,7 @@ fn first_value_binds_a_symbol_for_all_values_of_the_call() {
     assert!(matches!(wrong, ConformError::Rank { expected: 2, .. }));
 }
 
+/// Rule 3.7.8.
 #[test]
 fn kinds_must_be_the_declared_ones() {
     let one = || zeros(&[1]);
@@ -185,6 +187,7 @@ fn kinds_must_be_the_declared_ones() {
         .for_each(|(value, _)| assert_eq!(anything.says(value), ""));
 }
 
+/// Rule 3.2.3; S118.
 #[test]
 fn kinds_that_no_value_is_of_are_refused_wherever_they_stand() {
     let map = ValueType::Map {
@@ -227,6 +230,7 @@ fn kinds_that_no_value_is_of_are_refused_wherever_they_stand() {
     }
 }
 
+/// Rule 3.7.6; S061, S108.
 #[test]
 fn structs_have_exactly_the_declared_fields() {
     let inner = declared(structure(&[("k", floats("n 2"))]));
@@ -273,6 +277,7 @@ fn structs_have_exactly_the_declared_fields() {
     assert_eq!(checker.says(empty), "input `x`: missing field `a`");
 }
 
+/// Rule 3.7.6.
 #[test]
 fn constant_fields_are_no_part_of_a_value() {
     let mut ty = structure(&[("a", floats("1"))]);
@@ -328,6 +333,7 @@ fn references_stand_for_entries_of_the_catalogue_however_often() {
     assert_eq!(checker.says(fields([("a", leaf(3)), ("b", leaf(4))])), told);
 }
 
+/// Rule 3.7.4; S116, S119.
 #[test]
 fn encoded_values_are_tensors_of_their_decoded_type() {
     let mut checker = Checker::new(&floats("n 2"));
@@ -357,6 +363,7 @@ fn record(logical: Option<(DType, &[usize])>) -> RuntimeValue {
         .into()
 }
 
+/// Rule 3.7.5; S119.
 #[test]
 fn encoded_values_are_structs_of_compatible_layouts() {
     let mut same = Checker::new(&declared(structure(&[
@@ -394,6 +401,7 @@ fn encoded_values_are_structs_of_compatible_layouts() {
     assert_eq!(packed.says(fields([("a", zeros(&[]))])), told);
 }
 
+/// Rule 3.7.7; S119, S127.
 #[test]
 fn elements_are_checked_one_by_one_and_named() {
     let mut checker = Checker::new(&ValueType::sequence_of(floats("n ?")));
@@ -421,6 +429,7 @@ fn elements_are_checked_one_by_one_and_named() {
     assert_eq!(checker.check(clash), Ok(Some(told.to_string())));
 }
 
+/// Rules 3.7.2, 3.7.7.
 #[test]
 fn symbols_agree_across_elements_and_with_the_table() {
     let ty = ValueType::sequence_of(floats("n m"));
@@ -462,6 +471,7 @@ fn symbols_agree_across_elements_and_with_the_table() {
     assert_eq!(frames.check(&good, &mut table).unwrap(), None);
 }
 
+/// Rule 7.2.3; S123.
 #[test]
 fn a_step_looks_at_new_nodes_only() {
     let element = declared(structure(&[("k", floats("n 2")), ("v", floats("n ?"))]));
@@ -552,6 +562,7 @@ fn cache_type(key: &str, value: &str) -> ValueType {
     )]))
 }
 
+/// Rule 3.7.9; S125.
 #[test]
 fn caches_get_the_full_page_check() {
     for ty in [
@@ -580,6 +591,7 @@ fn caches_get_the_full_page_check() {
     }
 }
 
+/// Rule 3.7.9; S128.
 #[test]
 fn a_struct_without_a_kind_takes_caches_only() {
     let mut checker = Checker::new(&declared(StructTypeProto::default()));
@@ -597,6 +609,7 @@ fn a_struct_without_a_kind_takes_caches_only() {
     assert!(checker.check(zeros(&[1])).is_err());
 }
 
+/// Rule 3.7.9; S213.
 #[test]
 fn pages_of_other_formats_are_of_the_declared_logical_type() {
     let half = |shape: &[usize]| {
@@ -639,4 +652,17 @@ fn a_step_looks_at_new_pages_only() {
         assert_eq!(checker.says(cache(&blocks)), "");
         assert!(checker.known_nodes() - before <= 40);
     }
+}
+
+/// Rule 3.7.3.
+#[test]
+fn a_declaration_without_a_shape_takes_any() {
+    let any = ValueType::from(TensorType::of(DType::Float));
+    let mut checker = Checker::new(&any);
+    for shape in [&[][..], &[0], &[2, 3], &[1, 1, 1, 5]] {
+        assert_eq!(checker.says(zeros(shape)), "");
+        assert_eq!(checker.says(encoded(shape)), "");
+    }
+    let told = "input `x`: dtype mismatch, expected FLOAT, got INT64";
+    assert_eq!(checker.says(Tensor::scalar(1i64).unwrap()), told);
 }

@@ -225,6 +225,7 @@ fn outputs_are_held_to_their_declarations() {
     }
 }
 
+/// Rule 7.4.3; S113.
 #[test]
 fn values_between_nodes_may_be_of_any_kind() {
     let context = RuntimeContext::default();
@@ -389,6 +390,7 @@ fn append_state(body: &str, capacity: usize) -> PersistentValueState {
     PersistentValueState::new(model, [("past", cache(0))], options).unwrap()
 }
 
+/// Rules 5.1.3, 5.2.4, 5.2.5, 5.3.1, 5.5.9; S139, S140, S141, S143, S162, S173.
 #[test]
 fn the_reservation_contract() {
     let notes: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -439,6 +441,7 @@ fn the_reservation_contract() {
     assert_eq!(total.reuse_count, 3);
 }
 
+/// Rules 5.2.7, 5.2.8; S144, S145.
 #[test]
 fn the_bytes_that_a_commit_says_must_be_those_reserved() {
     let context = RuntimeContext::default();
@@ -465,6 +468,7 @@ fn the_bytes_that_a_commit_says_must_be_those_reserved() {
     assert_eq!(outputs["next"].shape(), [2, 3]);
 }
 
+/// Rule 5.2.1.
 #[test]
 fn shapes_that_do_not_extend_the_past_are_errors() {
     for (shape, axis) in [(&[1usize, 4][..], 0), (&[1, 3], 2), (&[0, 3, 1], 0)] {
@@ -480,6 +484,7 @@ fn shapes_that_do_not_extend_the_past_are_errors() {
     }
 }
 
+/// Rule 5.3.2; S138.
 #[test]
 fn children_decline() {
     let branch = "g (float[n, 3] past, float[k, 3] rows, bool c) => (float[m, 3] next) {

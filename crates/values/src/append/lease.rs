@@ -16,6 +16,7 @@ use crate::{Buffer, Extent, Tensor};
 ///
 /// It is no handle that could be shared:
 /// ```compile_fail,E0599
+/// # // Rule 5.1.2; S136.
 /// fn twice(lease: refeed_values::append::AppendLease) {
 ///     let other = lease.clone();
 /// }

@@ -11,6 +11,14 @@ use crate::Tensor;
 ///
 /// It has a tensor and is none: no method of [`Tensor`] can lose or forge the certificate. It cannot be cloned; a second
 /// holder of the same rows is made by [`PersistentTensor::fork`].
+///
+/// ```compile_fail,E0308
+/// # // Rule 5.1.1; S135.
+/// use refeed_values::{Tensor, append::PersistentTensor};
+/// fn as_tensor(held: &PersistentTensor) -> &Tensor {
+///     held
+/// }
+/// ```
 #[derive(Debug)]
 pub struct PersistentTensor {
     tensor: Tensor,

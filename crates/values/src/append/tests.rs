@@ -158,6 +158,7 @@ fn vector_b_default_capacity() {
     }
 }
 
+/// Rule 5.5.2; S025.
 #[test]
 fn vector_c_computed_scalars_and_one_failure() {
     for reuse in BOTH {

@@ -104,6 +104,7 @@ fn a_tensor_keeps_its_arena() {
     assert_eq!(pool.retained_bytes(), 64);
 }
 
+/// Rule 5.2.6; S153.
 #[test]
 fn each_growth_of_an_append_is_one_request_and_rows_start_at_zero() {
     let arena = RawBufferAllocator::io_arena(8, usize::MAX);

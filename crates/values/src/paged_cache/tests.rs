@@ -187,6 +187,7 @@ fn payloads_are_floats_or_encoded_floats_with_positive_scales() {
     );
 }
 
+/// Rule 7.1.5; S207.
 #[test]
 fn the_structure_alone_tells_a_cache() {
     let key = || dense(DType::Float, &[1, 1, 2, 3]);

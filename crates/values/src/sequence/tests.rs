@@ -81,6 +81,7 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 proptest! {
+    /// Rule 7.2.1.
     #[test]
     fn behaves_as_a_vector_under_random_edits(edits in prop::collection::vec(edit(), 0..120)) {
         let (mut tree, mut model) = (RuntimeSequence::default(), Vec::new());
@@ -154,6 +155,7 @@ proptest! {
     }
 }
 
+/// Rule 7.2.2; S121.
 #[test]
 fn positions_beyond_the_end_are_refused() {
     let mut sequence = RuntimeSequence::from_values([number(1), number(2)]).unwrap();
@@ -168,6 +170,7 @@ fn positions_beyond_the_end_are_refused() {
     assert_eq!(numbers(&sequence), [1, 2]);
 }
 
+/// Rule 7.2.1; S120, S121.
 #[test]
 fn an_edit_makes_one_path_and_shares_the_rest() {
     let sequence = RuntimeSequence::from_values((0..10_000).map(number)).unwrap();
@@ -204,6 +207,7 @@ fn an_edit_makes_one_path_and_shares_the_rest() {
     );
 }
 
+/// Rule 7.2.3; S123.
 #[test]
 fn fold_looks_at_new_nodes_only() {
     let mut sequence = RuntimeSequence::from_values((0..10_000).map(number)).unwrap();
@@ -322,6 +326,7 @@ fn owned(owner: &Arc<Vec<u8>>) -> RuntimeValue {
         .into()
 }
 
+/// Rule 7.2.4; S124.
 #[test]
 fn memos_keep_no_payload_alive() {
     let owner = Arc::new(vec![1u8, 2, 3]);
@@ -407,6 +412,7 @@ fn checked_height(sequence: &RuntimeSequence) -> usize {
     sequence.root.as_ref().map_or(0, Node::height)
 }
 
+/// Rule 7.1.1.
 #[test]
 fn nesting_is_bounded() {
     let mut value = number(0);
@@ -449,7 +455,7 @@ fn sequences_know_whether_they_hold_foreign_memory() {
         assert_eq!(std::ptr::eq(old, now), index != 4);
     }
     // What a state keeps is the same memory, which nobody refills.
-    let kept = whole.kept().unwrap();
+    let kept = whole.clone().retain_storage().unwrap();
     let key = |value: &RuntimeValue| {
         let page = value.elements().unwrap().get(4).unwrap().fields().unwrap();
         page.get("key").unwrap().tensor().unwrap().clone()

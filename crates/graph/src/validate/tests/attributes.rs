@@ -1,5 +1,6 @@
 use super::*;
 
+/// Rule 3.11.5.
 #[test]
 fn attributes_have_one_payload_of_their_type() {
     let with = |attribute: AttributeProto| chain(vec![node("Op", "x", "y").with(attribute)]);

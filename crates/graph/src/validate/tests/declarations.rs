@@ -1,5 +1,6 @@
 use super::*;
 
+/// Rule 3.11.4.
 #[test]
 fn declarations_say_a_type() {
     let with = |ty| {

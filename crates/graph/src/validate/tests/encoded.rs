@@ -68,6 +68,7 @@ fn faulty(value: &EncodedValueProto, expected: &str) {
     assert_eq!(verdict(value), Err(format!("encoded_value{expected}")));
 }
 
+/// Rule 3.10.1.
 #[test]
 fn an_encoded_value_has_a_layout() {
     let good = value(affine(INT8), "2 3", &[0; 6]);
@@ -81,6 +82,7 @@ fn an_encoded_value_has_a_layout() {
     );
 }
 
+/// Rule 3.10.2; S114.
 #[test]
 fn a_payload_is_in_one_place() {
     let entry = |key: &str, value: &str| StringStringEntryProto {
@@ -185,6 +187,7 @@ fn a_payload_is_in_one_place() {
     assert!(text.contains("expected 6 bytes"), "{text}");
 }
 
+/// Rules 3.7.10, 3.10.3.
 #[test]
 fn s117_an_affine_value_decodes_to_a_tensor_of_known_dimensions() {
     let with = |ty| EncodedValueProto {
@@ -230,6 +233,7 @@ fn s117_an_affine_value_decodes_to_a_tensor_of_known_dimensions() {
     }
 }
 
+/// Rule 3.10.3.
 #[test]
 fn codes_take_exactly_the_bytes_that_they_need() {
     // The number of bytes by hand, for 13 elements.
@@ -340,6 +344,7 @@ fn s254_a_sign_alone_gives_the_width_when_only_one_fits() {
     }
 }
 
+/// Rule 3.10.3.
 #[test]
 fn parameters_have_the_shape_of_their_axis_and_blocks() {
     let with = |axis, block_size, dims: &[i64]| {
@@ -506,6 +511,7 @@ fn packing(widths: &[u32], dimension: u64) -> StructTypeProto {
     }))
 }
 
+/// Rule 3.10.4.
 #[test]
 fn a_structured_value_is_whole_records_of_whole_bytes() {
     // Records of 24 bits.
@@ -576,6 +582,7 @@ fn a_structured_value_is_whole_records_of_whole_bytes() {
     refused(missing, &["struct_types, got 9"]);
 }
 
+/// Rule 3.10.1.
 #[test]
 fn shared_parameters_belong_to_structured_values_that_decode_to_something() {
     let named = |value: EncodedValueProto, name: &str| EncodedValueProto {
@@ -607,6 +614,7 @@ fn shared_parameters_belong_to_structured_values_that_decode_to_something() {
     );
 }
 
+/// Rule 3.10.2; S114.
 #[test]
 fn encoded_values_in_other_files_are_compared_with_the_files() {
     let folder = tempfile::tempdir().unwrap();

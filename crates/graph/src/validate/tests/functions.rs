@@ -19,6 +19,7 @@ fn with_functions(functions: Vec<FunctionProto>) -> ModelProto {
     }
 }
 
+/// Rule 3.11.6.
 #[test]
 fn functions_do_not_call_themselves() {
     refused(
@@ -82,6 +83,7 @@ fn chains_of_functions_and_their_expansion_are_bounded() {
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 
+/// Rule 3.11.6.
 #[test]
 fn functions_are_whole() {
     let with = |function: FunctionProto| ModelProto {

@@ -1,5 +1,6 @@
 use super::*;
 
+/// Rule 3.11.1.
 #[test]
 fn l3_a_model_needs_a_graph_and_operator_sets() {
     refused(

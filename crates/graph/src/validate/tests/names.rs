@@ -1,5 +1,6 @@
 use super::*;
 
+/// Rules 3.11.2, 3.11.3.
 #[test]
 fn l3_values_are_defined_once() {
     refused(
@@ -33,6 +34,7 @@ fn l3_values_are_defined_once() {
     ]));
 }
 
+/// Rule 3.11.3.
 #[test]
 fn l3_inputs_and_outputs_are_defined_somewhere() {
     refused(
@@ -49,6 +51,7 @@ fn l3_inputs_and_outputs_are_defined_somewhere() {
     accepted(model(straight));
 }
 
+/// Rule 3.11.3.
 #[test]
 fn l3_nodes_are_in_topological_order() {
     refused(
@@ -90,6 +93,7 @@ fn l3_a_cycle_is_named_node_by_node() {
     );
 }
 
+/// Rule 3.11.2; S232.
 #[test]
 fn initializer_names_are_unique_over_all_kinds() {
     let with = |fill: fn(&mut GraphProto)| {

@@ -120,6 +120,7 @@ fn nested_deeper_than_the_limit_is_refused_and_dropped() {
     refused(nest(NESTING_LIMIT + 1), &["expected at most 64, got 65"]);
 }
 
+/// Rule 3.1.1.
 #[test]
 fn s101_bindings_belong_to_the_root_graph() {
     let bound = |mut graph: GraphProto| {

@@ -429,6 +429,7 @@ fn declared(key: &str, value: &str) -> StructTypeProto {
     structure(vec![("blocks", Content::Type(sequence(of_struct(page))))])
 }
 
+/// Rule 3.12.2.
 #[test]
 fn pages_have_the_shapes_that_the_input_declares() {
     let blocks = || {
@@ -489,6 +490,7 @@ fn pages_have_the_shapes_that_the_input_declares() {
     );
 }
 
+/// Rule 3.12.1; S231.
 #[test]
 fn a_cache_initializer_has_a_name() {
     let mut model = with_input(of_struct(StructTypeProto::default()), vec![page(0, 4)]);

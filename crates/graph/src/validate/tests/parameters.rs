@@ -75,6 +75,7 @@ fn changed(change: impl FnOnce(&mut GraphProto)) -> ModelProto {
     model
 }
 
+/// Rule 7.5.2.
 #[test]
 fn a_set_has_a_name_of_its_own() {
     accepted(shared());
@@ -108,6 +109,7 @@ fn a_set_has_a_name_of_its_own() {
     );
 }
 
+/// Rule 7.5.2.
 #[test]
 fn roles_are_known_and_name_initializers() {
     let with = |role: &str, initializer: &str| {
@@ -152,6 +154,7 @@ fn roles_are_known_and_name_initializers() {
     }
 }
 
+/// Rule 7.5.2.
 #[test]
 fn descriptors_are_serialised_messages() {
     let with = |index: usize, tensor: TensorProto| {
@@ -256,6 +259,7 @@ fn scales_are_floating_point_and_the_other_roles_numbers() {
     );
 }
 
+/// Rule 7.5.5.
 #[test]
 fn p23_values_refer_to_sets_that_are_there() {
     let with = |change: fn(&mut EncodedValueProto)| {

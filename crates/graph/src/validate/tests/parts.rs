@@ -73,6 +73,7 @@ fn a_function_is_checked_by_its_own_imports() {
     );
 }
 
+/// Rule 3.1.1.
 #[test]
 fn s101_a_root_graph_is_checked_with_its_bindings_and_a_nested_one_has_none() {
     let bound = accumulate().graph.unwrap();

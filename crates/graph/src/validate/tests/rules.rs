@@ -26,6 +26,7 @@ fn plain() -> ModelProto {
     chain(vec![node("Neg", "x", "y")])
 }
 
+/// Rule 3.11.4.
 #[test]
 fn tensors_of_the_root_graph_state_a_shape() {
     let mut model = plain();

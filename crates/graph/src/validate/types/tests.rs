@@ -27,6 +27,7 @@ fn struct_refused(declared: StructTypeProto, expected: &str) {
     refused(&of_struct(declared), expected);
 }
 
+/// Rule 3.2.6.
 #[test]
 fn a_type_says_what_it_is() {
     accepted(&tensor_type(FLOAT, "2 n ?"));
@@ -66,6 +67,7 @@ fn sizes_are_not_negative() {
     );
 }
 
+/// Rule 3.2.6.
 #[test]
 fn sequences_optionals_and_maps_have_elements() {
     let none = of_value(Value::SequenceType(Box::new(Sequence { elem_type: None })));
@@ -116,6 +118,7 @@ fn sequences_optionals_and_maps_have_elements() {
     );
 }
 
+/// Rule 3.2.5.
 #[test]
 fn types_are_nested_no_deeper_than_64() {
     let nest = |depth| (0..depth).fold(tensor_type(FLOAT, "2"), |inner, _| sequence(inner));
@@ -127,6 +130,7 @@ fn types_are_nested_no_deeper_than_64() {
     );
 }
 
+/// Rule 3.9.1.
 #[test]
 fn only_entries_of_the_catalogue_have_an_identity() {
     let named = |type_id| StructTypeProto {
@@ -151,6 +155,7 @@ fn only_entries_of_the_catalogue_have_an_identity() {
     assert_eq!(fault.got, "7");
 }
 
+/// Rule 3.9.5.
 #[test]
 fn only_a_declared_struct_type_may_have_no_kind() {
     accepted(&of_struct(StructTypeProto::default()));
@@ -177,6 +182,7 @@ fn only_a_declared_struct_type_may_have_no_kind() {
     }
 }
 
+/// Rule 3.9.2.
 #[test]
 fn a_reference_says_nothing_else() {
     let reference = |id| of_kind(Kind::TypeRef(id));
@@ -236,6 +242,7 @@ fn a_reference_says_nothing_else() {
     assert_eq!(fault.got, "a reference to a struct type");
 }
 
+/// Rule 3.9.3.
 #[test]
 fn an_array_has_an_element_type_and_a_dimension() {
     let array = |element: Option<TypeProto>, dimension| {
@@ -259,6 +266,7 @@ fn an_array_has_an_element_type_and_a_dimension() {
     );
 }
 
+/// Rule 3.9.3.
 #[test]
 fn a_bit_packing_has_components_of_1_to_64_bits() {
     let packing = |parts: &[(&str, u32)], dimension| {
@@ -305,6 +313,7 @@ fn a_bit_packing_has_components_of_1_to_64_bits() {
     }
 }
 
+/// Rule 3.9.3.
 #[test]
 fn a_structure_has_fields_of_a_type_or_a_constant() {
     let typed = || Content::Type(tensor_type(FLOAT, "2"));
@@ -336,6 +345,7 @@ fn a_structure_has_fields_of_a_type_or_a_constant() {
     );
 }
 
+/// Rule 3.9.4.
 #[test]
 fn a_constant_is_inline_and_whole() {
     let with = |constant| of_struct(structure(vec![("c", Content::Constant(constant))]));

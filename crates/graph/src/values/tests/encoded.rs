@@ -229,6 +229,7 @@ fn references_need_the_catalogue_that_has_them() {
     assert_eq!(struct_type_to_proto(ty).unwrap(), of_kind(Kind::TypeRef(9)));
 }
 
+/// Rules 3.3.4, 3.3.6, 3.7.5.
 #[test]
 fn an_encoded_value_is_held_to_a_declared_struct_type() {
     let entry = |id| StructTypeProto {
@@ -264,6 +265,7 @@ fn an_encoded_value_is_held_to_a_declared_struct_type() {
     );
 }
 
+/// Rule 3.3.6.
 #[test]
 fn constants_are_compared_as_they_were_declared() {
     let with = |constant: TensorProto| {

@@ -60,6 +60,7 @@ fn referring() -> EncodedValueProto {
     }
 }
 
+/// Rule 4.2.9; S076.
 #[test]
 fn initializers_become_values_once_and_share_the_file() {
     let wire = Bytes::from(shared().encode_to_vec());
@@ -78,6 +79,7 @@ fn initializers_become_values_once_and_share_the_file() {
     assert!(matches!(&caches[0], (name, RuntimeValue::Struct(_)) if &**name == "empty"));
 }
 
+/// Rules 7.5.1, 7.5.6; S247.
 #[test]
 fn sets_are_found_by_name_and_kept_by_their_values() {
     let model = load(shared());
@@ -100,6 +102,7 @@ fn sets_are_found_by_name_and_kept_by_their_values() {
     assert_eq!(encoded_to_proto(&value).unwrap(), referring());
 }
 
+/// Rules 3.8.6, 7.5.5; S246.
 #[test]
 fn p23_references_to_parameters_need_the_model_that_has_them() {
     let catalogues = load(shared()).catalogues().unwrap().clone();
@@ -257,6 +260,7 @@ fn storage_of_three() -> StructTypeProto {
     storage(3)
 }
 
+/// Rule 7.5.7.
 #[test]
 fn a_materialised_value_refers_to_no_catalogue() {
     use refeed_values::encoded::{Plan, materialize, quantize_shared};
@@ -283,4 +287,19 @@ fn a_materialised_value_refers_to_no_catalogue() {
     let alone = encoded_from_proto(&message, &Catalogues::default()).unwrap();
     let dense = alone.decode(&Allocator::default()).unwrap();
     assert_eq!(dense.view::<f32>().unwrap().to_vec(), [0.5, 0.75, 4.0]);
+}
+
+/// Rule 7.5.8; S249: every reader of a model finds the one that was built first.
+#[test]
+fn a_model_builds_its_catalogues_once() {
+    let model = Model::from_proto(shared(), &LoadOptions::default()).unwrap();
+    let first = model.catalogues().unwrap();
+    let other = model.clone();
+    let again = std::thread::scope(|scope| {
+        let read = scope.spawn(|| std::ptr::from_ref(other.catalogues().unwrap()).addr());
+        read.join().unwrap()
+    });
+    assert_eq!(again, std::ptr::from_ref(first).addr());
+    let sets = |catalogues: &Catalogues| Arc::as_ptr(&catalogues.parameters);
+    assert_eq!(sets(&first.clone()), sets(first));
 }

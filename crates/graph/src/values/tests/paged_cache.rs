@@ -67,6 +67,7 @@ fn payload(proto: &PagedCacheProto, index: usize) -> &[u8] {
     }
 }
 
+/// Rule 7.1.6; S227.
 #[test]
 fn a_cache_comes_back_as_it_was_and_its_payloads_are_shared() {
     let proto = mixed();

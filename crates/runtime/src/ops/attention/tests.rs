@@ -528,6 +528,7 @@ fn softmax_in_double_and_scores_at_every_stage() {
     assert!(bad.one(&[&q, &k, &v]).is_err());
 }
 
+/// Rule 5.4.4; S166.
 #[test]
 fn a_value_of_no_width_is_a_result() {
     let (q, k, v) = (
@@ -546,6 +547,7 @@ fn a_value_of_no_width_is_a_result() {
     );
 }
 
+/// Rule 5.4.3; S164.
 #[test]
 fn halves_and_doubles_agree_with_floats() {
     let (q, k, v) = (

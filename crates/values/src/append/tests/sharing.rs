@@ -160,6 +160,7 @@ fn only_ranges_of_rows_are_published_as_rows() {
     assert!(candidate.unwrap().publish_rows(&elsewhere).is_err());
 }
 
+/// Rule 5.2.9; S165.
 #[test]
 fn an_empty_append_claims_nothing() {
     for reuse in BOTH {
@@ -187,6 +188,7 @@ fn an_empty_append_claims_nothing() {
     );
 }
 
+/// Rule 5.1.1; S137, S156.
 #[test]
 fn what_comes_from_outside_never_claims() {
     let policy = AppendPolicy::default();

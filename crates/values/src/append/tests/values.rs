@@ -58,6 +58,7 @@ fn strided_sources_of_every_width() {
     }
 }
 
+/// Rule 5.2.3; S142.
 #[test]
 fn packed_rows_of_whole_bytes_append_in_one_slice() {
     let (policy, memory) = (AppendPolicy::default(), Allocator::default());
@@ -99,6 +100,7 @@ fn packed_rows_of_whole_bytes_append_in_one_slice() {
     );
 }
 
+/// Rule 5.2.3; S142.
 #[test]
 fn empty_rows_and_exclusive_limits_are_declined_with_a_reason() {
     let memory = Allocator::default();
@@ -133,6 +135,7 @@ fn empty_rows_and_exclusive_limits_are_declined_with_a_reason() {
     assert_eq!(decline(&half, &[1, 3], exclusive), Some(dtype));
 }
 
+/// Rule 5.2.1.
 #[test]
 fn shapes_that_do_not_extend_are_errors() {
     let memory = Allocator::default();

@@ -244,6 +244,7 @@ fn edited(ty: &StructType, layout: &[i64]) -> StructType {
     structure(fields).named(ty.name().unwrap().clone())
 }
 
+/// Rule 7.5.9.
 #[test]
 fn other_methods_are_recognised_and_refused() {
     let ty = Plan::affine(DType::Int4, 4, 4)
