@@ -509,6 +509,44 @@ class IOArena(ExecutionArena):
         """Buffers in use. Each is one lease: the state's, or that of the last view of a value."""
 
 @final
+class RuntimeContextOptions:
+    """What a `RuntimeContext` is made with. Every field may be read and written; a context copies them when it is made.
+
+    Parameters
+    ----------
+    allocator : RawBufferAllocator, optional
+        Where calls take memory for intermediate values; the session's own memory when None.
+    io_allocator : RawBufferAllocator, optional
+        Where calls take memory for outputs and for the room that appends reserve; as `allocator` when None.
+    events_enabled : bool
+        Whether reports are recorded.
+    verbose : int
+        0; other levels are refused.
+    release_intermediates : bool
+        Whether `RuntimeSession.run(context)` lets go of values on the way after their last use, instead of keeping them
+        in the context beside the outputs.
+    device : str
+        ``"cpu"``.
+    """
+
+    def __new__(
+        cls,
+        *,
+        allocator: RawBufferAllocator | None = None,
+        io_allocator: RawBufferAllocator | None = None,
+        events_enabled: bool | None = None,
+        verbose: int | None = None,
+        release_intermediates: bool | None = None,
+        device: str | None = None,
+    ) -> Self: ...
+    allocator: RawBufferAllocator | None
+    io_allocator: RawBufferAllocator | None
+    events_enabled: bool
+    verbose: int
+    release_intermediates: bool
+    device: str
+
+@final
 class RuntimeContext:
     """What the calls of a request share: events, values by name, kernels of the caller's own, allocators.
 
@@ -516,25 +554,24 @@ class RuntimeContext:
     ----------
     kernel_ctx : KernelContext, optional
         What kernels assume.
-    events_enabled : bool
-        Whether reports are recorded.
-    verbose : int
-        0; other levels are refused.
-    allocator : RawBufferAllocator, optional
-        Where calls take memory for intermediate values; the session's own memory when None.
-    io_allocator : RawBufferAllocator, optional
-        Where calls take memory for outputs and for the room that appends reserve; as `allocator` when None.
+    options : RuntimeContextOptions, optional
+        Settings; or give them as keywords, which mean the same.
     """
 
     def __new__(
         cls,
         kernel_ctx: KernelContext | None = None,
+        options: RuntimeContextOptions | None = None,
         *,
-        events_enabled: bool = False,
-        verbose: int = 0,
+        events_enabled: bool | None = None,
+        verbose: int | None = None,
+        release_intermediates: bool | None = None,
         allocator: RawBufferAllocator | None = None,
         io_allocator: RawBufferAllocator | None = None,
+        device: str | None = None,
     ) -> Self: ...
+    release_intermediates: bool
+    """Whether `RuntimeSession.run(context)` lets go of values on the way after their last use."""
     @property
     def kernel_ctx(self) -> KernelContext:
         """A copy of what kernels assume."""
@@ -584,11 +621,13 @@ class RuntimeContext:
             When there is no such field.
         ValueTypeError
             When the action is none, or has no storage counters.
+        MemoryError
+            When there is no memory for the event.
         """
     def has(self, name: str) -> bool:
         """Return whether a tensor is kept under a name."""
     def set(self, name: str, tensor: _TensorLike, kind: str = "input") -> None:
-        """Keep a value under a name that has none.
+        """Keep a value under a name that has none. With events on, this is `kAdd`.
 
         Raises
         ------
@@ -596,7 +635,7 @@ class RuntimeContext:
             When the name has a value, of whatever kind.
         """
     def put(self, name: str, tensor: _TensorLike, kind: str = "intermediate") -> None:
-        """Keep a value under a name; what was there goes.
+        """Keep a value under a name; what was there goes. With events on, this is `kAdd` or `kReplace`.
 
         Parameters
         ----------
@@ -630,7 +669,7 @@ class RuntimeContext:
     def kind(self, name: str) -> str:
         """Return what the value of a name is to a graph."""
     def remove(self, name: str) -> bool:
-        """Forget the value of a name, of whatever kind; False when there is none."""
+        """Forget the value of a name, of whatever kind; False when there is none. Of a tensor, this is a `kRemove`."""
     def names(self) -> list[str]:
         """Return the names of the tensors, in the order of the alphabet."""
     def has_sequence(self, name: str) -> bool:
@@ -642,16 +681,37 @@ class RuntimeContext:
     def put_sequence(self, name: str, values: list[Any]) -> None:
         """Keep a sequence under a name; what was there goes."""
     def has_map(self, name: str) -> bool:
-        """Return False: there are no maps."""
+        """Return whether a map is kept under a name."""
     def map_names(self) -> list[str]:
-        """Return an empty list: there are no maps."""
-    def put_map(self, name: str, values: dict[Any, Any]) -> None:
-        """Refuse: there are no maps.
+        """Return the names of the maps, in the order of the alphabet."""
+    def get_map(self, name: str) -> dict[Any, Any]:
+        """Return a map as a dictionary, in the order in which it was given.
+
+        Raises
+        ------
+        MissingValueError
+            When the name has no value.
+        ValueTypeError
+            When its value is no map.
+        """
+    def put_map(
+        self,
+        name: str,
+        values: dict[int, int] | dict[int, float] | dict[int, str] | dict[str, int] | dict[str, float] | dict[str, str],
+    ) -> None:
+        """Keep a map under a name; what was there goes. No graph reads maps: they are for kernels of the caller's own.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+        values : dict
+            Keys are all int or all str, values all int, all float or all str, as the first entry says. bool is neither.
 
         Raises
         ------
         ValueTypeError
-            Always.
+            When a key or value is of another type.
         """
     def clear(self) -> None:
         """Forget all values and all recorded events; kernels and allocators stay."""

@@ -1,5 +1,7 @@
 """Values that a context keeps by name (rules 2.2), and sessions that run on them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import refeed
@@ -73,12 +75,63 @@ def test_kinds_are_checked() -> None:
     assert context.names() == ["x"]
 
 
-def test_maps_are_refused() -> None:
+@pytest.mark.parametrize(
+    "values",
+    [
+        {1: 2, -(2**63): 2**63 - 1},
+        {"cat": 0.25, "dog": 0.75, "": -0.0},
+        {3: "three", 1: "one"},
+        {"a": "b"},
+        {"a": 1},
+        {1: 0.5},
+        {},
+    ],
+)
+def test_maps_come_back_in_their_order(values: dict[Any, Any]) -> None:
     context = runtime.RuntimeContext()
-    with pytest.raises(refeed.ValueTypeError, match="maps are not supported"):
-        context.put_map("m", {"a": 1})
-    assert not context.has_map("m")
-    assert context.map_names() == []
+    context.put("m", ONE)
+    context.put_map("m", values)
+    assert list(context.get_map("m").items()) == list(values.items())
+    assert [type(value) for value in context.get_map("m").values()] == [type(value) for value in values.values()]
+    assert (context.has_map("m"), context.has("m"), context.map_names(), context.names()) == (True, False, ["m"], [])
+    for read in (context.get, context.get_value, context.get_sequence):
+        with pytest.raises(refeed.ValueTypeError, match="got a map"):
+            read("m")
+    with pytest.raises(refeed.DuplicateValueError):
+        context.set("m", ONE)
+    context.put_map("n", {})
+    assert context.remove("m")
+    assert context.map_names() == ["n"]
+    context.put("n", ONE)
+    assert not context.has_map("n")
+    with pytest.raises(refeed.ValueTypeError, match="expected a map, got a tensor"):
+        context.get_map("n")
+    with pytest.raises(IndexError):
+        context.get_map("m")
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({True: 1}, "keys of map `m`: expected int or str"),
+        ({1: True}, "values of map `m`: expected int or float or str"),
+        ({1: 1, "a": 1}, "keys of map `m`: expected int, as the first says, got .*str"),
+        ({1: 1.5, 2: 1}, "values of map `m`: expected float, as the first says, got .*int"),
+        ({1.5: 1}, "keys of map"),
+        ({1: None}, "values of map"),
+        ({1: [1]}, "values of map"),
+        ({2**63: 1}, "keys of map `m`: expected an int of 64 bits"),
+        ({1: -(2**64)}, "values of map `m`: expected an int of 64 bits"),
+    ],
+)
+def test_what_is_no_map_is_refused(values: Any, match: str) -> None:
+    context = runtime.RuntimeContext()
+    context.put("m", ONE)
+    with pytest.raises(refeed.ValueTypeError, match=match):
+        context.put_map("m", values)
+    assert context.has("m")
+    with pytest.raises(TypeError):
+        context.put_map("m", [(1, 2)])  # type: ignore[arg-type]
 
 
 def test_what_is_no_value_is_refused() -> None:
@@ -107,7 +160,8 @@ def test_a_session_runs_on_a_context() -> None:
     context.put("b", TWO)
     session.run(context)
     np.testing.assert_array_equal(context.get_value("s").numpy(), ONE + TWO + 1)
-    assert not context.has("t")
+    np.testing.assert_array_equal(context.get("t").numpy(), ONE + TWO)
+    assert context.kind("t") == "intermediate"
     context.put("k", ONE)
     with pytest.raises(refeed.ValueTypeError, match="`k`, which the model defines as a constant"):
         session.run(context)
@@ -184,3 +238,73 @@ def test_a_call_of_a_state_leaves_the_values_of_its_context_alone() -> None:
     assert (context.names(), sorted(context.get_value("t"))) == (["x"], ["mine"])
     assert context.get("x").numpy().ctypes.data == TWO.ctypes.data
     assert sorted(state.values) == ["past"]
+
+
+def test_a_context_releases_values_on_the_way_of_every_kind() -> None:
+    """Rule 4.4.8."""
+    text = (
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[2] a) => (float[2] s)'
+        "{ t = Neg(a) l = SequenceConstruct(t, a) n = SequenceLength(l) f = Cast<to = 1>(n) s = Add(t, f) }"
+    )
+    session = runtime.RuntimeSession(parser.parse_model(text))
+    for release in (False, True):
+        execution = runtime.ExecutionArena(64)
+        options = runtime.RuntimeContextOptions(allocator=execution, release_intermediates=release)
+        context = runtime.RuntimeContext(None, options)
+        assert context.release_intermediates == options.release_intermediates == release
+        context.put("a", ONE)
+        session.run(context)
+        np.testing.assert_array_equal(context.get("s").numpy(), 2 - ONE)
+        assert context.names() == (["a", "s"] if release else ["a", "f", "n", "s", "t"])
+        assert context.sequence_names() == ([] if release else ["l"])
+        assert (execution.allocated_count == 0) == release
+        context.release_intermediates = True
+        context.clear()
+        assert execution.allocated_count == 0
+    # What is fed and given back leaves nothing in the context.
+    context = runtime.RuntimeContext()
+    session.run({"a": ONE}, context)
+    assert context.names() == []
+
+
+def test_edits_are_recorded() -> None:
+    """Additions, replacements, and removals of tensors, with what small ones held."""
+    action = runtime.RuntimeEventAction
+    options = runtime.RuntimeContextOptions()
+    options.events_enabled = True
+    context = runtime.RuntimeContext(options=options)
+    context.set("x", ONE)
+    context.put("x", TWO, "initializer")
+    context.put_sequence("l", [ONE])
+    context.put_map("m", {1: 2})
+    for name in ("l", "m", "x"):
+        assert context.remove(name)
+    told = [(event.action, event.name, event.kind, event.node_index, event.values) for event in context.events()]
+    assert told == [
+        (action.kAdd, "x", "input", -1, [1.0, 2.0]),
+        (action.kReplace, "x", "initializer", -2, [3.0, 5.0]),
+        (action.kAdd, "l", "result", -1, []),
+        (action.kAdd, "m", "result", -1, []),
+        (action.kRemove, "x", "initializer", -2, [3.0, 5.0]),
+    ]
+    # A run records its results once.
+    context.clear()
+    session = runtime.RuntimeSession(parser.parse_model(MODEL))
+    context.put("a", ONE)
+    context.clear_events()
+    session.run(context)
+    added = [event.name for event in context.events() if event.action in (action.kAdd, action.kReplace)]
+    assert sorted(added) == ["a", "b", "s", "t"]
+
+
+def test_options_of_a_context_are_copied() -> None:
+    options = runtime.RuntimeContextOptions(events_enabled=True, device="cpu", verbose=0)
+    io = runtime.IOArena(4)
+    options.io_allocator = io
+    context = runtime.RuntimeContext(options=options)
+    options.events_enabled = False
+    options.io_allocator = None
+    assert (context.events_enabled, context.io_allocator) == (True, io)
+    assert (options.allocator, options.io_allocator, options.device, options.verbose) == (None, None, "cpu", 0)
+    assert "events_enabled=False" in repr(options)
+    assert not runtime.RuntimeContext(options=options).events_enabled

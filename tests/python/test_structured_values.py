@@ -268,6 +268,86 @@ def test_operators_on_tensors_refuse_encoded_ones() -> None:
         session.run({"x": s.affine([1, 2, 3], [3])})
 
 
+def test_nested_graphs_have_initializers_of_every_kind() -> None:
+    """Rules 4.5.1, 7.4.1: in branches, and captured from a branch inside of a loop's body."""
+
+    def branch(kind: str, ty: Any, value: Any) -> Any:
+        graph = helper.make_graph([NODE("Identity", ["w"], ["out"])], "b", [], [helper.make_value_info("out", ty)])
+        getattr(graph, kind).append(value)
+        return graph
+
+    code, cache = s.affine([5, 6, -7], [3], name="w"), s.cache_message(2, "w")
+    dense = helper.make_tensor("w", s.FLOAT, [3], [1.0, 2.0, 3.0])
+    ten = s.tensor([3])
+    choice = s.model(
+        [
+            NODE(
+                "If",
+                ["c"],
+                ["y"],
+                then_branch=branch("encoded_initializer", ten, code),
+                else_branch=branch("initializer", ten, dense),
+            ),
+            NODE(
+                "If",
+                ["c"],
+                ["z"],
+                then_branch=branch("paged_cache_initializer", s.any_cache(), cache),
+                else_branch=branch("paged_cache_initializer", s.any_cache(), s.cache_message(0, "w")),
+            ),
+        ],
+        {"c": helper.make_tensor_type_proto(9, [])},
+        {"y": ten, "z": s.any_cache()},
+    )
+    session = refeed.RuntimeSession(choice)
+    for _ in range(2):
+        out = session.run({"c": np.array(True)})
+        assert (out["y"], out["z"]) == (s.affine([5, 6, -7], [3], name="w"), s.cache_message(2))
+        out = session.run({"c": np.array(False)})
+        assert (out["y"].numpy().tolist(), out["z"]) == ([1, 2, 3], onnx.PagedCacheProto())
+
+    inner = branch("initializer", ten, dense)
+    inner.node[0].input[0] = "outer"
+    del inner.initializer[:]
+    body = helper.make_graph(
+        [
+            NODE("Identity", ["go"], ["on"]),
+            NODE("If", ["go"], ["next"], then_branch=inner, else_branch=branch("initializer", ten, dense)),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", s.INT64, []),
+            helper.make_tensor_value_info("go", 9, []),
+            helper.make_value_info("held", ten),
+        ],
+        [helper.make_tensor_value_info("on", 9, []), helper.make_value_info("next", ten)],
+    )
+    body.encoded_initializer.append(s.affine([1, 2, 3], [3], name="outer"))
+    loop = s.model(
+        [NODE("Loop", ["trips", "", "x"], ["y"], body=body)],
+        {"trips": helper.make_tensor_type_proto(s.INT64, []), "x": ten},
+        {"y": ten},
+    )
+    session = refeed.RuntimeSession(loop)
+    assert session.run({"trips": np.array(0), "x": floats(3)})["y"].numpy().tolist() == [0, 1, 2]
+    assert session.run({"trips": np.array(2), "x": floats(3)})["y"] == s.affine([1, 2, 3], [3], name="outer")
+
+
+def test_an_initializer_of_a_nested_graph_that_breaks_a_rule_is_told() -> None:
+    bad = s.affine([1], [3], name="w")
+    graph = helper.make_graph(
+        [NODE("Identity", ["w"], ["out"])], "b", [], [helper.make_value_info("out", s.tensor([3]))]
+    )
+    graph.encoded_initializer.append(bad)
+    model = s.model(
+        [NODE("If", ["c"], ["y"], then_branch=graph, else_branch=graph)],
+        {"c": helper.make_tensor_type_proto(9, [])},
+        {"y": s.tensor([3])},
+    )
+    with pytest.raises(refeed.ModelError, match="raw_data"):
+        refeed.RuntimeSession(model)
+
+
 # ---------------------------------------------------------------------------------- outputs and retention
 
 

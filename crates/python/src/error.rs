@@ -247,6 +247,9 @@ impl IntoPyErr for OpError {
 
 impl IntoPyErr for ContextError {
     fn into_py(self, py: Python<'_>) -> PyErr {
+        if let ContextError::Event(error) = self {
+            return PyMemoryError::new_err(error.to_string());
+        }
         let class = match &self {
             ContextError::Missing(_) => Class::MissingValue,
             ContextError::Taken(_) => Class::DuplicateValue,

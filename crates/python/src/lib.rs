@@ -37,6 +37,8 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::context::{PyKernelContext, PyOpsetId, PyRuntimeContext, default_opset};
     #[pymodule_export]
+    use crate::runtime::context_options::PyRuntimeContextOptions;
+    #[pymodule_export]
     use crate::runtime::conversion::{
         tensor_from_numpy, tensor_from_proto, tensor_to_numpy, tensor_to_proto,
     };

@@ -3,6 +3,7 @@
 pub(crate) mod allocators;
 pub(crate) mod completion;
 pub(crate) mod context;
+pub(crate) mod context_options;
 pub(crate) mod conversion;
 pub(crate) mod custom_kernel;
 pub(crate) mod events;
@@ -11,6 +12,7 @@ pub(crate) mod feeds;
 pub(crate) mod generation;
 pub(crate) mod generator;
 pub(crate) mod kernel_invocation;
+pub(crate) mod map;
 pub(crate) mod message;
 pub(crate) mod options;
 pub(crate) mod quantization;

@@ -1,7 +1,9 @@
 //! What calls share: the opset that kernels assume, the event log, values by name, kernels, allocators.
 
+mod map;
 mod values;
 
+pub use map::{MapKeys, MapValue, MapValues};
 pub use values::{ContextError, ValueKind, ValueStore};
 
 use crate::events::{EventLog, Meter, NodeTable, RuntimeEvent, RuntimeEventAction, StorageReport};
@@ -10,6 +12,7 @@ use crate::registry::{RegisterError, RegistryCell};
 use refeed_graph::ModelError;
 use refeed_values::{Allocator, RawBufferAllocator};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A domain and a version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -53,6 +56,9 @@ pub struct RuntimeContextOptions {
     pub allocator: Option<RawBufferAllocator>,
     /// Where calls take memory for outputs and for the room that appends reserve; as `allocator` when `None`.
     pub io_allocator: Option<RawBufferAllocator>,
+    /// Whether [`crate::RuntimeSession::run_context`] lets go of values on the way after their last use, instead of keeping
+    /// them in the context beside the outputs. Other calls never keep them.
+    pub release_intermediates: bool,
 }
 
 /// What the calls of one request share: an event log, values by name, kernels of the caller's own, allocators. Cloning gives
@@ -80,6 +86,12 @@ pub(crate) struct Allocators {
 }
 
 impl Allocators {
+    /// The allocator whose bytes events tell that no call records.
+    fn reported(&self) -> Allocator {
+        let memory = self.io.as_ref().or(self.execution.as_ref());
+        memory.map_or_else(Allocator::default, |of| Allocator::default().over(of))
+    }
+
     /// Whether two contexts bring the same ones.
     pub(crate) fn same_as(&self, other: &Allocators) -> bool {
         let same = |a: &Option<RawBufferAllocator>, b: &Option<RawBufferAllocator>| match (a, b) {
@@ -96,6 +108,7 @@ impl Allocators {
 struct Shared {
     kernels: RegistryCell,
     values: ValueStore,
+    release_intermediates: AtomicBool,
 }
 
 impl RuntimeContext {
@@ -106,14 +119,24 @@ impl RuntimeContext {
 
     /// A context with settings.
     pub fn with_options(kernel: KernelContext, options: RuntimeContextOptions) -> RuntimeContext {
+        let log = options.events_enabled.then(EventLog::default);
+        let allocators = Allocators {
+            execution: options.allocator,
+            io: options.io_allocator,
+        };
+        let values = match &log {
+            Some(log) => ValueStore::reporting(log.clone(), allocators.reported()),
+            None => ValueStore::default(),
+        };
         RuntimeContext {
             kernel,
-            log: options.events_enabled.then(EventLog::default),
-            allocators: Allocators {
-                execution: options.allocator,
-                io: options.io_allocator,
-            },
-            shared: Arc::default(),
+            log,
+            allocators,
+            shared: Arc::new(Shared {
+                kernels: RegistryCell::default(),
+                values,
+                release_intermediates: AtomicBool::new(options.release_intermediates),
+            }),
         }
     }
 
@@ -157,16 +180,32 @@ impl RuntimeContext {
 
     /// Records an event outside of any node; nothing with events off. Kernels use
     /// [`crate::kernel::Invocation::record_event`], which says which node reports.
-    pub fn record_event(&self, action: RuntimeEventAction, name: &str, storage: StorageReport) {
+    ///
+    /// # Errors
+    /// When the event finds no memory.
+    pub fn record_event(
+        &self,
+        action: RuntimeEventAction,
+        name: &str,
+        storage: StorageReport,
+    ) -> Result<(), ContextError> {
         if self.log.is_some() {
-            let memory = self
-                .allocators
-                .io
-                .as_ref()
-                .or(self.allocators.execution.as_ref());
-            let memory = memory.map_or_else(Allocator::default, |of| Allocator::default().over(of));
-            Meter::new(self.log(), memory, 1).record(action, Some(name), storage);
+            let meter = Meter::new(self.log(), self.allocators.reported(), 1);
+            meter.record(action, Some(name), storage);
+            meter.check()?;
         }
+        Ok(())
+    }
+
+    /// Whether [`crate::RuntimeSession::run_context`] lets go of values on the way after their last use.
+    pub fn release_intermediates(&self) -> bool {
+        self.shared.release_intermediates.load(Ordering::Relaxed)
+    }
+
+    /// Says whether later calls of [`crate::RuntimeSession::run_context`] let go of values on the way.
+    pub fn set_release_intermediates(&self, release: bool) {
+        let flag = &self.shared.release_intermediates;
+        flag.store(release, Ordering::Relaxed);
     }
 
     pub(crate) fn log(&self) -> Option<EventLog> {

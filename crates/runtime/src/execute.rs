@@ -20,6 +20,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) appends: &'a mut Appends,
     pub(crate) meter: &'a mut Meter,
     pub(crate) interrupt: &'a mut Interrupt,
+    /// Where values go after their last use, with the slot each had, when they are to be kept.
+    pub(crate) kept: Option<&'a mut Vec<(Slot, RuntimeValue)>>,
 }
 
 /// Runs every step. Inputs must be in their slots; afterwards the outputs are in theirs.
@@ -53,6 +55,11 @@ pub(crate) fn execute(
             }
         }
         for slot in &step.release {
+            if let Some(kept) = &mut environment.kept {
+                let value = slots[*slot as usize].take();
+                kept.extend(value.map(|value| (*slot, value)));
+                continue;
+            }
             if environment.meter.is_on() && slots[*slot as usize].is_some() {
                 environment.meter.removed(&step.label, plan.name(*slot));
             }

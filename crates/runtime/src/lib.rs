@@ -38,8 +38,8 @@ mod variants;
 pub use completion::{CompletionError, TaskCompletion, TaskStatus};
 pub use conform::ConformError;
 pub use context::{
-    ContextError, KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions, ValueKind,
-    ValueStore,
+    ContextError, KernelContext, MapKeys, MapValue, MapValues, OpsetId, RuntimeContext,
+    RuntimeContextOptions, ValueKind, ValueStore,
 };
 pub use error::{NodePath, NodeProblem, RunError, SessionError, StateError};
 pub use events::{

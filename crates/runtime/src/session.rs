@@ -7,6 +7,7 @@ use crate::error::{SessionError, StateError};
 use crate::events::Meter;
 use crate::execute::{Environment, execute};
 use crate::interrupt::{Interrupt, Poll, RunControl};
+use crate::kernel::Slot;
 use crate::options::RuntimeSessionOptions;
 use crate::plan::{Plan, compile};
 use crate::registry::Kernels;
@@ -17,6 +18,7 @@ use refeed_kernels::{Compute, Isa, ThreadPool};
 use refeed_values::append::AppendPolicy;
 use refeed_values::{Allocator, Pool, Provenance, RawBufferAllocator, RuntimeValue, Tensor};
 use smallvec::SmallVec;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What sessions and states of one model share: the plan, the weights, the declared types.
@@ -140,6 +142,23 @@ impl Core {
     }
 }
 
+impl Core {
+    /// The values of slots that are results of the root graph's nodes, by name.
+    fn results(
+        &self,
+        slots: Vec<(Slot, RuntimeValue)>,
+    ) -> impl Iterator<Item = (Arc<str>, RuntimeValue)> {
+        let nodes = self.model.graph().node.iter();
+        let names: HashSet<&str> = nodes
+            .flat_map(|node| node.output.iter().map(String::as_str))
+            .collect();
+        let named = slots
+            .into_iter()
+            .map(|(slot, value)| (self.plan.name(slot), value));
+        named.filter(move |(name, _)| names.contains(&**name))
+    }
+}
+
 /// The initializers of a model that are no defaults of inputs.
 fn constant_names(model: &Model) -> impl Iterator<Item = &str> {
     let graph = model.graph();
@@ -173,6 +192,8 @@ pub(crate) struct Workspace {
     pub(crate) retained: Table,
     pub(crate) warnings: Vec<String>,
     pub(crate) materialised: Vec<(Arc<str>, usize)>,
+    /// What the call made on its way, by slot, when its caller wants that.
+    kept: Option<Vec<(Slot, RuntimeValue)>>,
 }
 
 impl Workspace {
@@ -188,6 +209,7 @@ impl Workspace {
             retained: core.retained_symbols.table(),
             warnings,
             materialised: Vec::new(),
+            kept: None,
         }
     }
 
@@ -293,6 +315,7 @@ impl Workspace {
             appends,
             meter,
             interrupt: &mut Interrupt::new(control),
+            kept: self.kept.as_mut(),
         };
         execute(&core.plan, &mut self.slots, &mut environment)?;
         environment.meter.check().map_err(StateError::Event)
@@ -582,7 +605,8 @@ impl RuntimeSession {
     }
 
     /// Runs the graph on the values that a context keeps: each graph input is fed the value of its name, and each graph
-    /// output is kept under its own, in place of what was there. A failed run changes nothing.
+    /// output is kept under its own, in place of what was there. So are values on the way, unless the context releases
+    /// intermediates. A failed run changes nothing.
     ///
     /// # Errors
     /// As [`RuntimeSession::run`], and when the context keeps a value under the name of a constant of the model.
@@ -601,9 +625,17 @@ impl RuntimeSession {
                 return Err(StateError::OverridesConstant(name.to_string()));
             }
         }
-        let outputs = self.run_positions(context, &feeds, poll)?;
+        let mut kept = (!context.release_intermediates()).then(Vec::new);
+        let control = RunControl {
+            poll,
+            ..RunControl::default()
+        };
+        let outputs = self.run_keeping(context, &feeds, control, &mut kept)?;
+        for (name, value) in kept.into_iter().flatten() {
+            values.keep(&name, value, ValueKind::Intermediate);
+        }
         for (name, value) in outputs.names.iter().zip(outputs.values) {
-            values.put(name, value, ValueKind::Output);
+            values.keep(name, value, ValueKind::Output);
         }
         Ok(())
     }
@@ -633,6 +665,17 @@ impl RuntimeSession {
         feeds: &[(usize, RuntimeValue)],
         control: RunControl<'_>,
     ) -> Result<Outputs, StateError> {
+        self.run_keeping(context, feeds, control, &mut None)
+    }
+
+    /// Runs the graph; the nodes' results that are no graph outputs go to `kept` by name, when it is there.
+    fn run_keeping(
+        &self,
+        context: &RuntimeContext,
+        feeds: &[(usize, RuntimeValue)],
+        control: RunControl<'_>,
+        kept: &mut Option<Vec<(Arc<str>, RuntimeValue)>>,
+    ) -> Result<Outputs, StateError> {
         let core = &*self.core.fitting(context)?;
         let spare = core
             .spare
@@ -644,7 +687,11 @@ impl RuntimeSession {
             workspace = Workspace::new(core, Vec::new());
             workspace.draw_on(core, context);
         }
+        workspace.kept = kept.is_some().then(Vec::new);
         let result = Self::step(core, &mut workspace, context, feeds, control);
+        if let (Some(named), Some(slots)) = (kept, workspace.kept.take()) {
+            named.extend(core.results(slots));
+        }
         match &result {
             Ok(_) => workspace.end(core),
             Err(_) => workspace.abandon(core),

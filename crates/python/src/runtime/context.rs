@@ -3,16 +3,19 @@
 use crate::error::{Class, IntoPyErr};
 use crate::run;
 use crate::runtime::allocators::PyRawBufferAllocator;
+use crate::runtime::context_options::{Keywords, PyRuntimeContextOptions};
 use crate::runtime::custom_kernel::factory;
 use crate::runtime::events::PyRuntimeEvent;
+use crate::runtime::map;
+use crate::runtime::options::flag;
 use crate::runtime::tensor::{PyTensor, Warned, size};
 use crate::runtime::value::{self, Reader};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use refeed_runtime::{
-    ContextError, KernelContext, OpsetId, RuntimeContext, RuntimeContextOptions,
-    RuntimeEventAction, StorageReport, ValueKind,
+    ContextError, KernelContext, OpsetId, RuntimeContext, RuntimeEventAction, StorageReport,
+    ValueKind,
 };
 use refeed_values::RuntimeValue;
 
@@ -173,8 +176,8 @@ impl PyRuntimeContext {
     ) -> PyResult<()> {
         let kind = kind_of(name.py(), kind)?;
         let value = Reader::new("value", None).read(value, name)?;
-        self.inner.values().put(name.to_str()?, value, kind);
-        Ok(())
+        let put = self.inner.values().put(name.to_str()?, value, kind);
+        put.map(drop).map_err(|error| error.into_py(name.py()))
     }
 
     fn names_of(&self, wanted: impl Fn(&RuntimeValue) -> bool) -> Vec<String> {
@@ -183,7 +186,7 @@ impl PyRuntimeContext {
     }
 }
 
-fn kind_of(py: Python<'_>, kind: &str) -> PyResult<ValueKind> {
+pub(crate) fn kind_of(py: Python<'_>, kind: &str) -> PyResult<ValueKind> {
     kind.parse()
         .map_err(|error: ContextError| error.into_py(py))
 }
@@ -191,32 +194,34 @@ fn kind_of(py: Python<'_>, kind: &str) -> PyResult<ValueKind> {
 #[pymethods]
 impl PyRuntimeContext {
     #[new]
-    #[pyo3(signature = (kernel_ctx = None, *, events_enabled = false, verbose = 0, allocator = None,
-        io_allocator = None))]
+    #[pyo3(signature = (kernel_ctx = None, options = None, *, events_enabled = None, verbose = None,
+        release_intermediates = None, allocator = None, io_allocator = None, device = None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         kernel_ctx: Option<PyKernelContext>,
-        events_enabled: bool,
-        verbose: i64,
-        allocator: Option<Py<PyRawBufferAllocator>>,
-        io_allocator: Option<Py<PyRawBufferAllocator>>,
+        options: Option<&Bound<'_, PyRuntimeContextOptions>>,
+        events_enabled: Option<&Bound<'_, PyAny>>,
+        verbose: Option<i64>,
+        release_intermediates: Option<&Bound<'_, PyAny>>,
+        allocator: Option<&Bound<'_, PyRawBufferAllocator>>,
+        io_allocator: Option<&Bound<'_, PyRawBufferAllocator>>,
+        device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyRuntimeContext> {
-        if verbose != 0 {
-            return Err(
-                Class::ValueType.error(py, format_args!("verbose: expected 0, got {verbose}"))
-            );
-        }
-        let kernel = kernel_ctx.unwrap_or_default().inner;
-        let handle = |held: &Py<PyRawBufferAllocator>| held.get().inner.clone();
-        let options = RuntimeContextOptions {
-            events_enabled,
-            allocator: allocator.as_ref().map(handle),
-            io_allocator: io_allocator.as_ref().map(handle),
-        };
-        Ok(PyRuntimeContext {
-            inner: RuntimeContext::with_options(kernel, options),
+        let keywords = Keywords {
             allocator,
             io_allocator,
+            events_enabled,
+            verbose,
+            release_intermediates,
+            device,
+        };
+        let options = keywords.or(py, options)?;
+        let kernel = kernel_ctx.unwrap_or_default().inner;
+        Ok(PyRuntimeContext {
+            inner: RuntimeContext::with_options(kernel, options.to_runtime()),
+            allocator: options.allocator,
+            io_allocator: options.io_allocator,
             warned: Warned::default(),
         })
     }
@@ -236,6 +241,18 @@ impl PyRuntimeContext {
     #[getter]
     fn verbose(&self) -> i64 {
         0
+    }
+
+    #[getter]
+    fn release_intermediates(&self) -> bool {
+        self.inner.release_intermediates()
+    }
+
+    #[setter]
+    fn set_release_intermediates(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let release = flag(value, "release_intermediates")?;
+        self.inner.set_release_intermediates(release);
+        Ok(())
     }
 
     #[getter]
@@ -288,18 +305,20 @@ impl PyRuntimeContext {
         action: &Bound<'_, PyAny>,
         fields: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
+        let py = action.py();
         let (action, name, storage) = storage_of(action, fields)?;
         let name = name.unwrap_or_default();
-        self.inner.record_event(action, &name, storage);
-        Ok(())
+        let recorded = self.inner.record_event(action, &name, storage);
+        recorded.map_err(|error| error.into_py(py))
     }
 
     fn has(&self, name: &str) -> bool {
         self.inner.values().tensor(name).is_ok()
     }
 
-    fn remove(&self, name: &str) -> bool {
-        self.inner.values().remove(name).is_some()
+    fn remove(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        let removed = self.inner.values().remove(name);
+        removed.map_err(|error| error.into_py(py))
     }
 
     #[pyo3(signature = (name, tensor, kind = "input"))]
@@ -347,8 +366,8 @@ impl PyRuntimeContext {
 
     fn get_value<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let (py, text) = (name.py(), name.to_str()?);
-        let value = self.inner.values().get(text);
-        let value = value.ok_or_else(|| ContextError::Missing(text.to_string()).into_py(py))?;
+        let value = self.inner.values().value(text);
+        let value = value.map_err(|error| error.into_py(py))?;
         value::write(py, value, &name.clone().unbind(), &self.warned)
     }
 
@@ -373,38 +392,40 @@ impl PyRuntimeContext {
 
     fn get_sequence<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let (py, text) = (name.py(), name.to_str()?);
-        match self.inner.values().get(text) {
-            Some(value) if value.elements().is_some() => {
-                value::write(py, value, &name.clone().unbind(), &self.warned)
-            }
-            Some(other) => {
-                let got = other.kind();
-                let text = format!("value `{text}`: expected a sequence, got {got}");
-                Err(Class::ValueType.error(py, text))
-            }
-            None => Err(ContextError::Missing(text.to_string()).into_py(py)),
+        let value = self.inner.values().value(text);
+        let value = value.map_err(|error| error.into_py(py))?;
+        if value.elements().is_none() {
+            let other = ContextError::Other {
+                name: text.to_string(),
+                expected: "a sequence",
+                got: value.kind(),
+            };
+            return Err(other.into_py(py));
         }
+        value::write(py, value, &name.clone().unbind(), &self.warned)
     }
 
     fn put_sequence(&self, name: &Bound<'_, PyString>, values: &Bound<'_, PyList>) -> PyResult<()> {
         self.put_as(name, values, "intermediate")
     }
 
-    #[pyo3(signature = (name))]
     fn has_map(&self, name: &str) -> bool {
-        let _ = name;
-        false
+        self.inner.values().map(name).is_ok()
     }
 
     fn map_names(&self) -> Vec<String> {
-        Vec::new()
+        let names = self.inner.values().map_names().into_iter();
+        names.map(|name| name.to_string()).collect()
     }
 
     fn put_map(&self, name: &str, values: &Bound<'_, PyDict>) -> PyResult<()> {
-        let text = format!(
-            "value `{name}`: maps are not supported; a structured value is put with put_value"
-        );
-        Err(Class::ValueType.error(values.py(), text))
+        let put = self.inner.values().put_map(name, map::read(name, values)?);
+        put.map(drop).map_err(|error| error.into_py(values.py()))
+    }
+
+    fn get_map<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        let held = self.inner.values().map(name);
+        map::write(py, &held.map_err(|error| error.into_py(py))?)
     }
 
     fn clear(&self) {

@@ -2,7 +2,7 @@
 
 use crate::error::{Class, IntoPyErr};
 use crate::interop::reservation::PyAppendReservation;
-use crate::runtime::context::storage_of;
+use crate::runtime::context::{kind_of, storage_of};
 use crate::runtime::tensor::{PyTensor, Warned};
 use crate::runtime::value::{self, Reader};
 use pyo3::exceptions::PyTypeError;
@@ -212,8 +212,7 @@ impl PyKernelInvocation {
         kind: &str,
     ) -> PyResult<()> {
         let py = name.py();
-        kind.parse::<refeed_runtime::ValueKind>()
-            .map_err(|error| error.into_py(py))?;
+        kind_of(py, kind)?;
         let Some(index) = position(&self.names.outputs, name)? else {
             let text = name.to_string_lossy();
             let text = format!("the node has no output `{text}`");

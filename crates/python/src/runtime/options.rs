@@ -50,7 +50,7 @@ fn uses(value: &Bound<'_, PyAny>) -> PyResult<BindingUses> {
         })
 }
 
-fn flag(value: &Bound<'_, PyAny>, what: &str) -> PyResult<bool> {
+pub(crate) fn flag(value: &Bound<'_, PyAny>, what: &str) -> PyResult<bool> {
     match value.cast::<PyBool>() {
         Ok(flag) => Ok(flag.is_true()),
         Err(_) => Err(PyTypeError::new_err(format!(

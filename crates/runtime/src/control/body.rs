@@ -79,6 +79,7 @@ impl Frame<'_> {
             appends: &mut crate::append::Appends::default(),
             meter: call.meter,
             interrupt: call.interrupt,
+            kept: None,
         };
         execute(&self.body.plan, &mut self.slots, &mut environment).map_err(OpError::Nested)
     }

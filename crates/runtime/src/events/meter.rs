@@ -162,6 +162,31 @@ impl Meter {
         );
     }
 
+    /// Records an edit of the values that a context keeps.
+    pub(crate) fn stored(
+        &self,
+        action: RuntimeEventAction,
+        kind: EventKind,
+        name: &str,
+        captured: Captured,
+    ) {
+        let Some(log) = &self.log else { return };
+        let event = self.event(log, None, action, kind);
+        let node_index = match kind {
+            EventKind::Initializer => INITIALIZER,
+            _ => INPUT,
+        };
+        self.push(
+            log,
+            RuntimeEvent {
+                name: Arc::from(name),
+                captured,
+                node_index,
+                ..event
+            },
+        );
+    }
+
     /// Records that a node ran, from `started` until now.
     pub(crate) fn ran(&self, node: &NodeLabel, started: Option<u64>, inputs: Vec<Arc<str>>) {
         let (Some(log), Some(started)) = (&self.log, started) else {

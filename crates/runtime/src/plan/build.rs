@@ -8,7 +8,7 @@ use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
 use crate::plan::checks::{check_schema, check_types, refuse_other_kinds};
 use crate::plan::custom::{Declared, knows};
 use crate::plan::fold::Folding;
-use crate::plan::scope::{Known, Outer, Scope};
+use crate::plan::scope::{Known, Operands, Outer, Scope};
 use crate::plan::{Plan, Step};
 use crate::registry::Kernels;
 use refeed_graph::Model;
@@ -18,7 +18,7 @@ use refeed_graph::schema::Inference;
 use refeed_graph::types::{TensorType, ValueType};
 use refeed_kernels::Compute;
 use refeed_proto::{GraphProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
-use refeed_values::{RuntimeValue, Tensor};
+use refeed_values::RuntimeValue;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -274,6 +274,14 @@ impl<'m> Builder<'m> {
             let tensor = self.model.initializer(initializer)?;
             scope.define(initializer.name(), Known::constant(tensor.into()));
         }
+        for initializer in &graph.encoded_initializer {
+            let value = self.model.encoded_initializer(initializer)?;
+            scope.define(initializer.name(), Known::constant(value));
+        }
+        for initializer in &graph.paged_cache_initializer {
+            let value = self.model.paged_cache_initializer(initializer)?;
+            scope.define(initializer.name(), Known::constant(value));
+        }
         let fed = graph
             .input
             .iter()
@@ -401,14 +409,7 @@ impl<'m> Builder<'m> {
             .ok_or(NodeProblem::NoKernel)?;
         let opset = place.opsets.version(&label.domain);
         check_schema(schema, node, opset)?;
-        let types: Vec<Option<ValueType>> = inputs
-            .iter()
-            .map(|slot| slot.map(|slot| scope.known(slot).ty.clone()))
-            .collect();
-        let constants: Vec<Option<Tensor>> = inputs
-            .iter()
-            .map(|slot| slot.and_then(|slot| scope.known(slot).tensor().cloned()))
-            .collect();
+        let Operands { types, constants } = scope.operands(inputs);
         let attributes = Attributes::new(node);
         let mut inference =
             Inference::new(&attributes, opset, &types, &constants, node.output.len());

@@ -7,13 +7,12 @@ use crate::events::NodeLabel;
 use crate::kernel::{Kernel, OpError, Slot};
 use crate::plan::Step;
 use crate::plan::checks::check_schema;
-use crate::plan::scope::{Known, Scope};
+use crate::plan::scope::{Known, Operands, Scope};
 use crate::plan::walk::Walker;
 use refeed_graph::attributes::{AttributeError, Attributes};
 use refeed_graph::schema::Inference;
 use refeed_graph::types::{Dim, TensorType, ValueType};
 use refeed_proto::{GraphProto, NodeProto};
-use refeed_values::Tensor;
 
 /// The operators that this module compiles.
 pub(super) fn holds_graphs(label: &NodeLabel) -> bool {
@@ -160,18 +159,10 @@ impl Builder<'_> {
         let graph = attributes.required_graph("body")?;
         check_outputs(graph, "body", shape.body_outputs(node.output.len()))?;
 
-        let known = |slot: &Option<Slot>| slot.map(|slot| scope.known(slot));
-        let types: Vec<Option<ValueType>> = inputs
-            .iter()
-            .map(|slot| known(slot).map(|known| known.ty.clone()))
-            .collect();
-        let constants: Vec<Option<Tensor>> = inputs
-            .iter()
-            .map(|slot| known(slot).and_then(|known| known.tensor().cloned()))
-            .collect();
+        let Operands { types, constants } = scope.operands(&inputs);
         let mut caches: Vec<bool> = inputs
             .iter()
-            .map(|slot| known(slot).is_some_and(|known| known.cache))
+            .map(|slot| slot.is_some_and(|slot| scope.known(slot).cache))
             .collect();
         // The inputs of a body are those of its node behind some of its own kind.
         caches.drain(..shape.skipped().min(caches.len()));

@@ -6,13 +6,13 @@ use crate::events::NodeLabel;
 use crate::kernel::{Build, Invocation, Kernel, KernelFactory, Kinds, OpError, Slot};
 use crate::plan::Step;
 use crate::plan::checks::{check_schema, refuse_other_kinds};
-use crate::plan::scope::{Known, Scope};
+use crate::plan::scope::{Known, Operands, Scope};
 use crate::registry::Kernels;
 use refeed_graph::attributes::Attributes;
 use refeed_graph::schema::Inference;
 use refeed_graph::types::{Dim, TensorType, ValueType};
 use refeed_proto::{GraphProto, NodeProto};
-use refeed_values::{RuntimeValue, Tensor};
+use refeed_values::RuntimeValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -132,14 +132,7 @@ impl Builder<'_> {
         factory: &KernelFactory,
     ) -> Result<(Box<dyn Kernel>, Vec<ValueType>), NodeProblem> {
         let opset = place.version(&label.domain);
-        let types: Vec<Option<ValueType>> = inputs
-            .iter()
-            .map(|slot| slot.map(|slot| scope.known(slot).ty.clone()))
-            .collect();
-        let constants: Vec<Option<Tensor>> = inputs
-            .iter()
-            .map(|slot| slot.and_then(|slot| scope.known(slot).tensor().cloned()))
-            .collect();
+        let Operands { types, constants } = scope.operands(inputs);
         let attributes = Attributes::new(node);
         let mut outputs: Vec<ValueType> = node
             .output

@@ -45,6 +45,13 @@ impl Known {
     }
 }
 
+/// What is known of the inputs of a node, by position; `None` for one that is left out.
+pub(crate) struct Operands {
+    pub(crate) types: Vec<Option<ValueType>>,
+    /// The tensors that no run can change.
+    pub(crate) constants: Vec<Option<Tensor>>,
+}
+
 /// Where a graph looks for names that it does not define.
 pub(crate) trait Outer {
     /// The slot, in the outer graph, of a name that an inner graph captures.
@@ -106,6 +113,15 @@ impl Scope<'_> {
     /// Whether a slot holds a dense tensor in every run.
     pub(crate) fn is_dense(&self, slot: Slot) -> bool {
         self.known(slot).tensor().is_some() || self.dense.contains(&slot)
+    }
+
+    /// What is known of a node's inputs.
+    pub(crate) fn operands(&self, inputs: &[Option<Slot>]) -> Operands {
+        let known = || inputs.iter().map(|slot| slot.map(|slot| self.known(slot)));
+        Operands {
+            types: known().map(|known| Some(known?.ty.clone())).collect(),
+            constants: known().map(|known| known?.tensor().cloned()).collect(),
+        }
     }
 
     /// What is known of a slot.

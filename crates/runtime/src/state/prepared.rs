@@ -16,12 +16,26 @@ use refeed_values::life_cycle::Taken;
 /// and may fail to do, has its place here.
 pub struct Prepared<'a> {
     state: &'a PersistentValueState,
-    inner: Taken<'a, Inner>,
+    /// Dropped before `inner` is: rows that nobody sees any more are given back.
+    step: Step,
+    inner: Unpublished<'a>,
     running: Option<Running<'a>>,
     /// Whether the race with a canceller is won, or there is none.
     decided: bool,
-    /// There until the publication or the drop.
-    step: Option<Step>,
+}
+
+/// The taken state of a step. Unless the step is published, it lets go of what the call has left.
+struct Unpublished<'a> {
+    taken: Taken<'a, Inner>,
+    published: bool,
+}
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            self.taken.abandon();
+        }
+    }
 }
 
 impl std::fmt::Debug for Prepared<'_> {
@@ -65,10 +79,13 @@ impl PersistentValueState {
             (Ok(step), _) => {
                 return Ok(Prepared {
                     state: self,
-                    inner,
+                    step,
+                    inner: Unpublished {
+                        taken: inner,
+                        published: false,
+                    },
                     decided: running.is_none(),
                     running,
-                    step: Some(step),
                 });
             }
             (Err(StateError::Run(run)), Some(completion)) if run.is_cancelled() => {
@@ -84,7 +101,7 @@ impl PersistentValueState {
 impl Prepared<'_> {
     /// The graph outputs, in the graph's order.
     pub fn outputs(&self) -> &[RuntimeValue] {
-        self.step.as_ref().map_or(&[], |step| &step.outputs)
+        &self.step.outputs
     }
 
     /// Decides the race with whoever may cancel the step: from now on nobody can. Publishing does it too; apart from it, it
@@ -107,21 +124,15 @@ impl Prepared<'_> {
     /// When the step's completion was cancelled first. Nothing was published then.
     pub fn publish(mut self) -> Result<Outputs, StateError> {
         self.decide()?;
-        let Some(step) = self.step.take() else {
-            unreachable!("the step is there until it is published or dropped");
-        };
-        self.inner.commit(step.next);
-        self.inner.rewritten = step.rewritten;
-        Ok(Outputs::new(&self.state.core, step.outputs))
-    }
-}
-
-impl Drop for Prepared<'_> {
-    fn drop(&mut self) {
-        if let Some(step) = self.step.take() {
-            // The results first: rows that nobody sees any more are given back.
-            drop(step);
-            self.inner.abandon();
-        }
+        let Prepared {
+            state,
+            step,
+            mut inner,
+            ..
+        } = self;
+        inner.published = true;
+        inner.taken.commit(step.next);
+        inner.taken.rewritten = step.rewritten;
+        Ok(Outputs::new(&state.core, step.outputs))
     }
 }
