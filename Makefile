@@ -68,10 +68,13 @@ docs: ## Build the API documentation with warnings denied
 loom: ## Every interleaving of appends, cancellations and life cycles, with planted faults
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --locked -p refeed-values --release --lib loom_
 
-tsan: ## Appending and reading forks under ThreadSanitizer
-	TSAN_OPTIONS="suppressions=$(CURDIR)/crates/values/tsan.supp" RUSTC_BOOTSTRAP=1 \
+TSAN := TSAN_OPTIONS="suppressions=$(CURDIR)/crates/values/tsan.supp" RUSTC_BOOTSTRAP=1 \
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
-	cargo test --quiet --locked -p refeed-values --test threads --target $(TARGET)
+	cargo test --quiet --locked --target $(TARGET)
+
+tsan: ## Threads that append, read, fork and cancel, under ThreadSanitizer
+	$(TSAN) -p refeed-values --test threads
+	$(TSAN) -p refeed-tests --lib -- forks completion operations_of_one_state
 
 asan: ## The memory crate and the states' tests under AddressSanitizer
 	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \

@@ -94,7 +94,7 @@ _ModelLike: TypeAlias = Model | _OnnxModel | bytes | bytearray | memoryview | st
 _TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | _DlpackProducer | Buffer
 # A struct is a dict, a sequence a list, of such values. Results are values of the kinds that the model declares.
 _Value: TypeAlias = (
-    _TensorLike | SharedQuantizedValue | EncodedValueProto | PagedCacheProto | dict[str, Any] | list[Any]
+    _TensorLike | StringTensor | SharedQuantizedValue | EncodedValueProto | PagedCacheProto | dict[str, Any] | list[Any]
 )
 _Publish: TypeAlias = Literal["always", "once", "if_present"]
 _Uses: TypeAlias = Literal["one", "any"]
@@ -338,6 +338,32 @@ class BindReport:
     @property
     def warnings(self) -> list[str]:
         """What the caller may want to know."""
+
+@final
+class StringTensor:
+    """A tensor of STRING, as calls give it back.
+
+    Wherever a value is taken, NumPy arrays of texts are taken too (of dtype ``U``, ``S``, ``StringDType``, or of `str`
+    and `bytes` objects), with any strides. Texts are copied. No state keeps them.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that the call gives it."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+    @property
+    def data_type(self) -> int:
+        """`TensorProto.STRING`."""
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return a new array of `str` objects; of `bytes` where a text is not UTF-8."""
+    def tolist(self) -> Any:
+        """Return the texts as nested lists; of no axes, the text."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
 
 @final
 class Tensor:
@@ -1471,11 +1497,12 @@ class _GraphBuilder:
     def to_function(self, domain: str, name: str) -> FunctionProto: ...
     def load(self) -> Model: ...
 
-def tensor_from_proto(tensor: TensorProto | Any, /) -> Tensor:
-    """Return the tensor of a message. It owns its elements: later edits of the message do not reach it.
+def tensor_from_proto(tensor: TensorProto | Any, /) -> Any:
+    """Return the tensor of a message: a `Tensor`, or a `StringTensor` of texts.
 
-    `raw_data` is shared when it is aligned for its type, because payloads of messages never change; elements in typed
-    fields are converted. The tensor has the message's name.
+    It owns its elements: later edits of the message do not reach it. `raw_data` is shared when it is aligned for its
+    type, because payloads of messages never change; elements in typed fields are converted. The tensor has the
+    message's name.
 
     Parameters
     ----------
@@ -1485,13 +1512,13 @@ def tensor_from_proto(tensor: TensorProto | Any, /) -> Tensor:
     Raises
     ------
     ModelError
-        When the message is broken, holds strings, or has its elements in another file.
+        When the message is broken, or has its elements in another file.
     """
 
-def tensor_to_proto(tensor: Tensor, /) -> TensorProto:
+def tensor_to_proto(tensor: Tensor | StringTensor, /) -> TensorProto:
     """Return the message of a tensor: its elements are `raw_data`, which shares the tensor's memory.
 
-    The elements of a tensor that has gaps between them are copied.
+    The elements of a tensor that has gaps between them are copied. Texts are `string_data`.
     """
 
 def tensor_to_numpy(tensor: Tensor, /, steal: bool = False) -> np.ndarray[Any, Any]:

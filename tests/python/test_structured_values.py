@@ -590,7 +590,7 @@ class _Unwilling:
     [
         ({"a": "text"}, TypeError, r"feed `x\.a`: expected a tensor.*got str"),
         ({"a": [floats(1), "text"]}, TypeError, r"feed `x\.a\[1\]`: .*got str"),
-        ({"a": np.array(["text"])}, ValueError, r"feed `x\.a`"),
+        ({"a": np.array(["text"])}, ValueError, r"`x\.a`: dtype mismatch, expected FLOAT, got STRING"),
         ({"a": np.array([floats(1), None], object)}, TypeError, r"feed `x\.a`: .*Python objects"),
         ({"a": (floats(1),)}, TypeError, r"feed `x\.a`: .*got tuple"),
         ({"a": {1.0}}, TypeError, r"feed `x\.a`: .*got set"),

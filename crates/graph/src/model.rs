@@ -348,6 +348,17 @@ impl Model {
         })
     }
 
+    /// A constant of the model of any element type: as [`Model::initializer`], and tensors of STRING as texts.
+    ///
+    /// # Errors
+    /// When the tensor is broken or memory cannot be had.
+    pub fn constant(&self, proto: &TensorProto) -> Result<RuntimeValue, ModelError> {
+        match values::is_of_strings(proto) {
+            true => Ok(values::strings_from_proto(proto)?.into()),
+            false => Ok(self.initializer(proto)?.into()),
+        }
+    }
+
     fn moved(&self, bytes: Bytes) -> Result<Buffer, TensorError> {
         let moved = &self.inner.moved;
         // A panic cannot leave the map half changed.

@@ -12,6 +12,7 @@ mod encoded;
 mod initializers;
 mod paged_cache;
 mod parameters;
+mod strings;
 mod struct_type;
 mod tensor;
 
@@ -23,6 +24,8 @@ pub use parameters::{
     AddedParameters, QuantizationParameterCatalogue, add_quantization_parameters,
     make_shared_quantization_type,
 };
+pub(crate) use strings::is_of_strings;
+pub use strings::{strings_from_proto, strings_to_proto, value_from_proto};
 pub(crate) use struct_type::layout_of;
 pub use struct_type::{struct_type_from_proto, struct_type_to_proto};
 pub(crate) use tensor::{Elements, adopt, moved as moved_bytes};

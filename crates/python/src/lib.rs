@@ -71,6 +71,8 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::state::checkpoint::PyCheckpoint;
     #[pymodule_export]
+    use crate::runtime::strings::PyStringTensor;
+    #[pymodule_export]
     use crate::runtime::tensor::PyTensor;
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -18,5 +18,6 @@ pub(crate) mod options;
 pub(crate) mod quantization;
 pub(crate) mod session;
 pub(crate) mod state;
+pub(crate) mod strings;
 pub(crate) mod tensor;
 pub(crate) mod value;

@@ -183,7 +183,8 @@ pub use refeed_runtime::{
     survey, unregister_kernel,
 };
 pub use refeed_values::{
-    DType, EncodedValue, RawBufferAllocator, RuntimeSequence, RuntimeValue, StructValue, Tensor,
+    DType, EncodedValue, RawBufferAllocator, RuntimeSequence, RuntimeValue, StringTensor,
+    StructValue, Tensor,
 };
 
 #[cfg(test)]

@@ -261,6 +261,16 @@ impl<'a> Build<'a> {
             .map_err(|error| OpError::Model(Box::new(error)))
     }
 
+    /// A tensor of the model of any element type; those of STRING as texts.
+    ///
+    /// # Errors
+    /// As [`Build::tensor`].
+    pub fn constant_value(&self, proto: &TensorProto) -> Result<RuntimeValue, OpError> {
+        self.model
+            .constant(proto)
+            .map_err(|error| OpError::Model(Box::new(error)))
+    }
+
     /// Number of output positions of the node.
     pub fn output_count(&self) -> usize {
         self.outputs.len()

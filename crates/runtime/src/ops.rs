@@ -20,6 +20,7 @@ mod recurrent;
 mod reduce;
 mod rotary;
 mod sequence;
+mod string;
 #[cfg(test)]
 mod trial;
 mod types;
@@ -51,6 +52,7 @@ const FAMILIES: &[&[KernelEntry]] = &[
     reduce::KERNELS,
     rotary::KERNELS,
     sequence::KERNELS,
+    string::KERNELS,
 ];
 
 /// All registered kernels.

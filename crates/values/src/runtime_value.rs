@@ -2,6 +2,7 @@
 
 use crate::encoded::EncodedValue;
 use crate::sequence::{MAX_ELEMENTS, RuntimeSequence};
+use crate::string_tensor::StringTensor;
 use crate::struct_value::StructValue;
 use crate::{Provenance, Tensor, TensorError};
 use thiserror::Error;
@@ -40,6 +41,9 @@ pub enum ValueError {
     /// More elements than a sequence can have.
     #[error("a sequence of more than {MAX_ELEMENTS} elements")]
     Length,
+    /// A tensor of STRING where a value is to be kept.
+    #[error("String tensors cannot be persistent")]
+    Strings,
     /// Memory or layout.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -65,16 +69,19 @@ pub enum RuntimeValue {
     Sequence(RuntimeSequence),
     /// A tensor or a structure in a quantised or packed form.
     Encoded(EncodedValue),
+    /// A tensor of STRING. States do not keep them.
+    Strings(StringTensor),
 }
 
 impl RuntimeValue {
-    /// The kind, in words: `"a tensor"`, `"a structured value"`, `"a sequence"`, `"an encoded value"`.
+    /// The kind, in words: `"a tensor"`, `"a structured value"`, `"a sequence"`, `"an encoded value"`, `"a tensor of texts"`.
     pub fn kind(&self) -> &'static str {
         match self {
             RuntimeValue::Tensor(_) => "a tensor",
             RuntimeValue::Struct(_) => "a structured value",
             RuntimeValue::Sequence(_) => "a sequence",
             RuntimeValue::Encoded(_) => "an encoded value",
+            RuntimeValue::Strings(_) => "a tensor of texts",
         }
     }
 
@@ -110,20 +117,21 @@ impl RuntimeValue {
         }
     }
 
-    /// Whether two structs, sequences or encoded values are clones of each other; no two tensors are.
+    /// Whether two values of one kind are clones of each other; no two dense tensors are.
     pub fn same(&self, other: &RuntimeValue) -> bool {
         match (self, other) {
             (RuntimeValue::Struct(a), RuntimeValue::Struct(b)) => a.same(b),
             (RuntimeValue::Sequence(a), RuntimeValue::Sequence(b)) => a.same(b),
             (RuntimeValue::Encoded(a), RuntimeValue::Encoded(b)) => a.same(b),
+            (RuntimeValue::Strings(a), RuntimeValue::Strings(b)) => a.same(b),
             _ => false,
         }
     }
 
-    /// How deep structs and sequences nest: 0 for tensors and encoded values.
+    /// How deep structs and sequences nest: 0 for other values.
     pub fn depth(&self) -> usize {
         match self {
-            RuntimeValue::Tensor(_) | RuntimeValue::Encoded(_) => 0,
+            RuntimeValue::Tensor(_) | RuntimeValue::Encoded(_) | RuntimeValue::Strings(_) => 0,
             RuntimeValue::Struct(fields) => fields.depth(),
             RuntimeValue::Sequence(elements) => elements.depth(),
         }
@@ -134,6 +142,7 @@ impl RuntimeValue {
         match self {
             RuntimeValue::Tensor(tensor) => tensor.bytes(),
             RuntimeValue::Encoded(encoded) => encoded.payload().bytes(),
+            RuntimeValue::Strings(strings) => strings.bytes(),
             RuntimeValue::Struct(fields) => fields.bytes(),
             RuntimeValue::Sequence(elements) => elements.bytes(),
         }
@@ -145,9 +154,19 @@ impl RuntimeValue {
     pub fn holds_foreign(&self) -> bool {
         match self {
             RuntimeValue::Tensor(tensor) => tensor.provenance() == Provenance::Foreign,
-            RuntimeValue::Encoded(_) => false,
+            RuntimeValue::Encoded(_) | RuntimeValue::Strings(_) => false,
             RuntimeValue::Struct(fields) => fields.holds_foreign(),
             RuntimeValue::Sequence(elements) => elements.holds_foreign(),
+        }
+    }
+
+    /// Whether a tensor of STRING is in it. O(1).
+    pub fn holds_strings(&self) -> bool {
+        match self {
+            RuntimeValue::Tensor(_) | RuntimeValue::Encoded(_) => false,
+            RuntimeValue::Strings(_) => true,
+            RuntimeValue::Struct(fields) => fields.holds_strings(),
+            RuntimeValue::Sequence(elements) => elements.holds_strings(),
         }
     }
 
@@ -166,7 +185,7 @@ impl RuntimeValue {
         }
         Ok(match self {
             RuntimeValue::Tensor(tensor) => replace(tensor)?.into(),
-            RuntimeValue::Encoded(encoded) => encoded.clone().into(),
+            RuntimeValue::Encoded(_) | RuntimeValue::Strings(_) => self.clone(),
             RuntimeValue::Struct(fields) => {
                 let fields = fields.iter();
                 let fields = fields.map(|(name, value)| {
@@ -198,8 +217,11 @@ impl RuntimeValue {
     /// ```
     ///
     /// # Errors
-    /// None that the value itself did not have when it was made.
+    /// When a tensor of STRING is in it.
     pub fn retain_storage(self) -> Result<RuntimeValue, ValueError> {
+        if self.holds_strings() {
+            return Err(ValueError::Strings);
+        }
         if !self.holds_foreign() {
             return Ok(self);
         }
@@ -234,5 +256,11 @@ impl From<RuntimeSequence> for RuntimeValue {
 impl From<EncodedValue> for RuntimeValue {
     fn from(encoded: EncodedValue) -> RuntimeValue {
         RuntimeValue::Encoded(encoded)
+    }
+}
+
+impl From<StringTensor> for RuntimeValue {
+    fn from(strings: StringTensor) -> RuntimeValue {
+        RuntimeValue::Strings(strings)
     }
 }

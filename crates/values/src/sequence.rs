@@ -289,6 +289,11 @@ impl RuntimeSequence {
         self.root.as_ref().is_some_and(Node::holds_foreign)
     }
 
+    /// Whether a tensor of STRING is in it.
+    pub(crate) fn holds_strings(&self) -> bool {
+        self.root.as_ref().is_some_and(Node::holds_strings)
+    }
+
     /// Whether both are one sequence: clones of each other, or both empty.
     pub fn same(&self, other: &RuntimeSequence) -> bool {
         match (&self.root, &other.root) {

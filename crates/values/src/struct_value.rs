@@ -9,6 +9,7 @@ struct Fields {
     depth: usize,
     bytes: usize,
     foreign: bool,
+    strings: bool,
 }
 
 /// An immutable structured value. Cloning shares the fields.
@@ -47,11 +48,13 @@ impl StructValue {
         let values = || fields.iter().map(|(_, value)| value);
         let bytes = values().fold(0usize, |sum, value| sum.saturating_add(value.bytes()));
         let foreign = values().any(RuntimeValue::holds_foreign);
+        let strings = values().any(RuntimeValue::holds_strings);
         Ok(StructValue(Arc::new(Fields {
             fields,
             depth,
             bytes,
             foreign,
+            strings,
         })))
     }
 
@@ -89,6 +92,11 @@ impl StructValue {
     /// Whether a dense tensor in it lies in memory that its owner may write to.
     pub(crate) fn holds_foreign(&self) -> bool {
         self.0.foreign
+    }
+
+    /// Whether a tensor of STRING is in it.
+    pub(crate) fn holds_strings(&self) -> bool {
+        self.0.strings
     }
 
     /// Whether both are one struct: clones of each other.

@@ -5,7 +5,9 @@ use crate::error::{Class, IntoPyErr};
 use crate::interop;
 use crate::onnx::convert::{message_of, prost_of};
 use crate::run;
+use crate::runtime::strings::PyStringTensor;
 use crate::runtime::tensor::{PyTensor, Warned};
+use crate::runtime::value;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use refeed_graph::values;
@@ -15,12 +17,12 @@ use refeed_values::{Allocator, DType, Extent, Layout, Tensor, TensorMut};
 /// The tensor of a message.
 #[pyfunction]
 #[pyo3(signature = (tensor, /))]
-pub(crate) fn tensor_from_proto(tensor: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+pub(crate) fn tensor_from_proto<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let proto: TensorProto = prost_of(tensor)?;
     let name = PyString::new(py, proto.name()).unbind();
-    let tensor = run::detached(py, || values::tensor_from_proto(&proto))?;
-    Ok(PyTensor::new(tensor, name, Warned::default()))
+    let read = run::detached(py, || values::value_from_proto(&proto))?;
+    value::write(py, read, &name, &Warned::default())
 }
 
 /// The message of a tensor.
@@ -28,11 +30,21 @@ pub(crate) fn tensor_from_proto(tensor: &Bound<'_, PyAny>) -> PyResult<PyTensor>
 #[pyo3(signature = (tensor, /))]
 pub(crate) fn tensor_to_proto<'py>(
     py: Python<'py>,
-    tensor: PyRef<'py, PyTensor>,
+    tensor: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let name = tensor.name_text(py)?;
-    let held = tensor.tensor().clone();
-    let mut proto = run::detached(py, || values::tensor_to_proto(&held))?;
+    let (mut proto, name) = match tensor.cast::<PyStringTensor>() {
+        Ok(strings) => {
+            let strings = strings.get();
+            let proto = values::strings_to_proto(strings.strings());
+            (proto, strings.name_text(py)?)
+        }
+        Err(_) => {
+            let tensor = tensor.cast::<PyTensor>()?.borrow();
+            let held = tensor.tensor().clone();
+            let proto = run::detached(py, || values::tensor_to_proto(&held))?;
+            (proto, tensor.name_text(py)?)
+        }
+    };
     proto.name = (!name.is_empty()).then_some(name);
     message_of(py, &proto)
 }

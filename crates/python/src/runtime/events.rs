@@ -59,10 +59,10 @@ impl PyRuntimeEvent {
         }
     }
 
-    /// Strings cannot be kept by a run, so there are none.
     #[getter]
-    fn string_values(&self) -> Vec<String> {
-        Vec::new()
+    fn string_values(&self) -> Vec<&str> {
+        let texts = self.inner.captured.texts.iter();
+        texts.map(|text| &**text).collect()
     }
 
     #[getter]

@@ -3,6 +3,7 @@
 use crate::error::Class;
 use crate::interop::{self, Refused};
 use crate::runtime::message;
+use crate::runtime::strings::{self, PyStringTensor};
 use crate::runtime::tensor::{PyTensor, Warned};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -124,6 +125,11 @@ impl Walk<'_, '_, '_> {
                 return Ok(read);
             }
         }
+        if let Refused::Kind(_) | Refused::Value(_) = refused
+            && let Some(strings) = strings::read(value).map_err(|error| self.named(py, error))?
+        {
+            return Ok(strings.into());
+        }
         match refused {
             // An exception of the object's own stays what it is, and is told where it happened.
             Refused::Python(error) => {
@@ -237,6 +243,10 @@ pub(crate) fn write<'py>(
                 list.append(write(py, element.clone(), name, warned)?)?;
             }
             Ok(list.into_any())
+        }
+        RuntimeValue::Strings(strings) => {
+            let strings = PyStringTensor::new(strings, name.clone_ref(py));
+            Ok(Bound::new(py, strings)?.into_any())
         }
         other => {
             Err(Class::ValueType.error(py, format_args!("{} has no form in Python", other.kind())))

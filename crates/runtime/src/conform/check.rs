@@ -111,6 +111,9 @@ impl<'w> Walk<'_, 'w> {
                     got: "an encoded value without a decoded type".to_string(),
                 }),
             },
+            (Expected::Tensor(rule), RuntimeValue::Strings(strings)) => {
+                self.tensor(rule, DType::String, strings.shape())
+            }
             (Expected::Tensor(_), other) => self.kind("a tensor", other),
             (Expected::Struct(rule), RuntimeValue::Encoded(encoded)) => self.encoded(rule, encoded),
             (Expected::Struct(rule), RuntimeValue::Struct(fields)) => {

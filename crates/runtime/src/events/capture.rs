@@ -1,6 +1,7 @@
 //! What an event keeps of a value: a few numbers of a small tensor.
 
 use refeed_values::{DType, RuntimeValue, Tensor};
+use std::sync::Arc;
 
 /// The most elements that are kept.
 pub const CAPTURED: usize = 8;
@@ -18,6 +19,8 @@ pub struct Captured {
     pub integers: Vec<i64>,
     /// The elements of floating point types.
     pub reals: Vec<f64>,
+    /// The texts of STRING, with what is not UTF-8 replaced.
+    pub texts: Vec<Arc<str>>,
 }
 
 impl Default for Captured {
@@ -28,6 +31,7 @@ impl Default for Captured {
             value_count: 0,
             integers: Vec::new(),
             reals: Vec::new(),
+            texts: Vec::new(),
         }
     }
 }
@@ -40,6 +44,7 @@ impl Captured {
             RuntimeValue::Struct(fields) => fields.len(),
             RuntimeValue::Sequence(elements) => elements.len(),
             RuntimeValue::Encoded(encoded) => encoded.shape().iter().product(),
+            RuntimeValue::Strings(strings) => strings.elements().len(),
             _ => 0,
         };
         let counted = Captured {
@@ -54,6 +59,15 @@ impl Captured {
                     shape: tensor.shape().to_vec(),
                     integers,
                     reals,
+                    ..counted
+                }
+            }
+            RuntimeValue::Strings(strings) if value_count <= CAPTURED => {
+                let texts = (0..value_count).filter_map(|index| strings.text(index));
+                Captured {
+                    data_type: DType::String.to_onnx(),
+                    shape: strings.shape().to_vec(),
+                    texts: texts.map(Arc::from).collect(),
                     ..counted
                 }
             }

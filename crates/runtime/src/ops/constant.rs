@@ -4,7 +4,7 @@ use super::elementwise::Chosen;
 use crate::kernel::{Build, Invocation, Kernel, KernelEntry, Kinds, OpError};
 use refeed_graph::ops::constant::{ConstantValue, shape_bounds};
 use refeed_kernels::constant::{self, FillFn, RangeError, RangeFns};
-use refeed_values::{DType, Extent, Tensor, TensorError};
+use refeed_values::{DType, Extent, RuntimeValue, Tensor, TensorError};
 
 impl From<RangeError> for OpError {
     fn from(error: RangeError) -> OpError {
@@ -30,9 +30,14 @@ impl From<RangeError> for OpError {
 }
 
 /// A value that is there before the first run.
-struct Constant(Tensor);
+struct Constant(RuntimeValue);
 
 impl Kernel for Constant {
+    fn reads(&self) -> Kinds {
+        // It reads nothing, and may give texts.
+        Kinds::Any
+    }
+
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         call.set(0, self.0.clone());
         Ok(())
@@ -41,11 +46,11 @@ impl Kernel for Constant {
 
 fn constant_node(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let value = match ConstantValue::read(build.attributes)? {
-        ConstantValue::Tensor(tensor) => build.tensor(tensor)?,
-        ConstantValue::Int(value) => Tensor::scalar(value)?,
-        ConstantValue::Ints(values) => Tensor::from_slice(&[values.len()], values)?,
-        ConstantValue::Float(value) => Tensor::scalar(value)?,
-        ConstantValue::Floats(values) => Tensor::from_slice(&[values.len()], values)?,
+        ConstantValue::Tensor(tensor) => build.constant_value(tensor)?,
+        ConstantValue::Int(value) => Tensor::scalar(value)?.into(),
+        ConstantValue::Ints(values) => Tensor::from_slice(&[values.len()], values)?.into(),
+        ConstantValue::Float(value) => Tensor::scalar(value)?.into(),
+        ConstantValue::Floats(values) => Tensor::from_slice(&[values.len()], values)?.into(),
         ConstantValue::Other(name) => {
             return Err(OpError::Unsupported(format!("attribute `{name}`")));
         }

@@ -198,11 +198,11 @@ impl<'m> Builder<'m> {
         }
         for initializer in &graph.initializer {
             let name = initializer.name();
-            let tensor = model.initializer(initializer)?;
+            let value = model.constant(initializer)?;
             match model.inputs().iter().position(|info| &*info.name == name) {
-                Some(position) => plan.defaults.push((position, tensor.into())),
+                Some(position) => plan.defaults.push((position, value)),
                 None => {
-                    scope.define(name, Known::constant(tensor.into()));
+                    scope.define(name, Known::constant(value));
                 }
             }
         }
@@ -271,8 +271,8 @@ impl<'m> Builder<'m> {
             ..Scope::default()
         };
         for initializer in &graph.initializer {
-            let tensor = self.model.initializer(initializer)?;
-            scope.define(initializer.name(), Known::constant(tensor.into()));
+            let value = self.model.constant(initializer)?;
+            scope.define(initializer.name(), Known::constant(value));
         }
         for initializer in &graph.encoded_initializer {
             let value = self.model.encoded_initializer(initializer)?;

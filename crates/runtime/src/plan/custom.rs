@@ -12,7 +12,7 @@ use refeed_graph::attributes::Attributes;
 use refeed_graph::schema::Inference;
 use refeed_graph::types::{Dim, TensorType, ValueType};
 use refeed_proto::{GraphProto, NodeProto};
-use refeed_values::RuntimeValue;
+use refeed_values::{DType, RuntimeValue};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -98,22 +98,31 @@ fn fits(ty: &ValueType, value: &RuntimeValue) -> bool {
         | (ValueType::Struct(_), RuntimeValue::Struct(_) | RuntimeValue::Encoded(_))
         | (ValueType::Sequence(_), RuntimeValue::Sequence(_)) => true,
         (ValueType::Tensor(ty), RuntimeValue::Tensor(tensor)) => {
-            ty.dtype.is_none_or(|dtype| dtype == tensor.dtype())
-                && ty.shape.as_ref().is_none_or(|dims| {
-                    let shape = tensor.shape();
-                    let mut pairs = dims.iter().zip(shape);
-                    dims.len() == shape.len()
-                        && pairs.all(|(dim, &extent)| !matches!(dim, Dim::Known(n) if *n != extent))
-                })
+            fits_tensor(ty, tensor.dtype(), tensor.shape())
+        }
+        (ValueType::Tensor(ty), RuntimeValue::Strings(strings)) => {
+            fits_tensor(ty, DType::String, strings.shape())
         }
         _ => false,
     }
+}
+
+fn fits_tensor(ty: &TensorType, dtype: DType, shape: &[usize]) -> bool {
+    ty.dtype.is_none_or(|declared| declared == dtype)
+        && ty.shape.as_ref().is_none_or(|dims| {
+            let mut pairs = dims.iter().zip(shape);
+            dims.len() == shape.len()
+                && pairs.all(|(dim, &extent)| !matches!(dim, Dim::Known(n) if *n != extent))
+        })
 }
 
 fn shown(value: &RuntimeValue) -> String {
     match value {
         RuntimeValue::Tensor(tensor) => {
             TensorType::concrete(tensor.dtype(), tensor.shape()).to_string()
+        }
+        RuntimeValue::Strings(strings) => {
+            TensorType::concrete(DType::String, strings.shape()).to_string()
         }
         other => other.kind().to_string(),
     }

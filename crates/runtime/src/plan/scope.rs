@@ -3,7 +3,7 @@
 use crate::kernel::Slot;
 use crate::plan::Step;
 use refeed_graph::types::{TensorType, ValueType};
-use refeed_values::{RuntimeValue, Tensor};
+use refeed_values::{DType, RuntimeValue, Tensor};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -28,6 +28,9 @@ impl Known {
                 Some((dtype, shape)) => TensorType::concrete(dtype, shape).into(),
                 None => ValueType::Unset,
             },
+            RuntimeValue::Strings(strings) => {
+                TensorType::concrete(DType::String, strings.shape()).into()
+            }
             // The only struct that a model has as a constant is a paged cache, and any cache is of the type without a kind.
             RuntimeValue::Struct(_) => ValueType::Struct(Arc::default()),
             _ => ValueType::Unset,

@@ -27,6 +27,7 @@ impl RuntimeValue {
         Ok(match self {
             RuntimeValue::Tensor(tensor) => tensor.to_dense(allocator)?.into(),
             RuntimeValue::Encoded(encoded) => encoded.deep_copy(allocator)?.into(),
+            RuntimeValue::Strings(strings) => strings.deep_copy().into(),
             RuntimeValue::Struct(fields) => {
                 let fields = fields.iter();
                 let fields = fields.map(|(name, value)| {

@@ -73,6 +73,7 @@ fn payloads(value: &RuntimeValue, found: &mut Vec<Tensor>) {
         RuntimeValue::Sequence(elements) => {
             elements.iter().for_each(|value| payloads(value, found))
         }
+        RuntimeValue::Strings(_) => {}
         RuntimeValue::Encoded(encoded) => {
             found.push(encoded.payload().clone());
             if let Some(affine) = encoded.affine_layout() {

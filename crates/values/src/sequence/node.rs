@@ -20,6 +20,7 @@ pub(super) struct Inner {
     depth: usize,
     bytes: usize,
     foreign: bool,
+    strings: bool,
 }
 
 impl Node {
@@ -35,6 +36,7 @@ impl Node {
             depth: front.depth().max(back.depth()),
             bytes: front.bytes().saturating_add(back.bytes()),
             foreign: front.holds_foreign() || back.holds_foreign(),
+            strings: front.holds_strings() || back.holds_strings(),
             front,
             back,
         }))
@@ -89,6 +91,13 @@ impl Node {
         match self {
             Node::Leaf(value) => value.holds_foreign(),
             Node::Inner(inner) => inner.foreign,
+        }
+    }
+
+    pub(super) fn holds_strings(&self) -> bool {
+        match self {
+            Node::Leaf(value) => value.holds_strings(),
+            Node::Inner(inner) => inner.strings,
         }
     }
 
