@@ -249,7 +249,8 @@ def test_a_context_releases_values_on_the_way_of_every_kind() -> None:
     session = runtime.RuntimeSession(parser.parse_model(text))
     for release in (False, True):
         execution = runtime.ExecutionArena(64)
-        options = runtime.RuntimeContextOptions(allocator=execution, release_intermediates=release)
+        io = runtime.IOArena(64)
+        options = runtime.RuntimeContextOptions(allocator=execution, io_allocator=io, release_intermediates=release)
         context = runtime.RuntimeContext(None, options)
         assert context.release_intermediates == options.release_intermediates == release
         context.put("a", ONE)

@@ -318,24 +318,27 @@ def test_contexts_accept_only_what_works() -> None:
         runtime.RuntimeContext(verbose="x")  # type: ignore[arg-type]
     with pytest.raises(refeed.ValueTypeError, match="verbose"):
         runtime.RuntimeContext(verbose=1)
-    for name, wrong, error in [
+    context_options: Any = runtime.RuntimeContextOptions
+    cases: list[tuple[str, Any, type[Exception]]] = [
         ("events_enabled", 1, TypeError),
         ("release_intermediates", "yes", TypeError),
         ("device", "cuda", refeed.ValueTypeError),
         ("device", -1, TypeError),
         ("allocator", "arena", TypeError),
         ("verbose", 2, refeed.ValueTypeError),
-    ]:
+    ]
+    for name, wrong, error in cases:
+        keywords: dict[str, Any] = {name: wrong}
         with pytest.raises(error, match=name if error is not TypeError else ""):
-            runtime.RuntimeContext(**{name: wrong})
+            runtime.RuntimeContext(**keywords)
         with pytest.raises(error):
-            runtime.RuntimeContextOptions(**{name: wrong})
+            context_options(**keywords)
         with pytest.raises(error):
-            setattr(runtime.RuntimeContextOptions(), name, wrong)
+            setattr(context_options(), name, wrong)
     with pytest.raises(TypeError, match="got both"):
         runtime.RuntimeContext(None, runtime.RuntimeContextOptions(), events_enabled=True)
     with pytest.raises(TypeError):
-        runtime.RuntimeContextOptions(True)
+        context_options(True)
     context = runtime.RuntimeContext(runtime.KernelContext(runtime.OpsetId("", 18)), events_enabled=True)
     assert context.kernel_ctx.opset == runtime.default_opset(18)
     assert context.events_enabled

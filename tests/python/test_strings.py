@@ -165,7 +165,8 @@ def test_texts_are_no_numbers() -> None:
     reshaped = s.model([NODE("Flatten", ["x"], ["y"])], {"x": text([2])}, {"y": text([2, 1])})
     with pytest.raises(refeed.Error, match=r"STRING|a tensor of texts"):
         refeed.RuntimeSession(reshaped).run({"x": np.array(["a", "b"])})
-    for value in (np.array(["a", 1], object), np.array([None], object), "a", ["a", 1]):
+    wrong: tuple[Any, ...] = (np.array(["a", 1], object), np.array([None], object), "a", ["a", 1])
+    for value in wrong:
         with pytest.raises((TypeError, ValueError)):
             refeed.RuntimeSession(IDENTITY).run({"x": value})
 
@@ -224,16 +225,17 @@ def test_events_keep_a_few_texts() -> None:
 
 
 def test_messages_of_texts_there_and_back() -> None:
+    make: Any = official.helper.make_tensor
     for proto in [
-        official.helper.make_tensor("t", STRING, [2, 1], ["a", "é"]),
-        official.helper.make_tensor("", STRING, [], [b"\xff"]),
-        official.helper.make_tensor("none", STRING, [0], []),
+        make("t", STRING, [2, 1], ["a", "é"]),
+        make("", STRING, [], [b"\xff"]),
+        make("none", STRING, [0], []),
     ]:
         read = runtime.tensor_from_proto(proto)
         assert isinstance(read, runtime.StringTensor)
         assert (read.name, read.shape) == (proto.name, tuple(proto.dims))
         assert runtime.tensor_to_proto(read).SerializeToString() == proto.SerializeToString()
-    bad = official.helper.make_tensor("t", STRING, [2], ["a", "b"])
+    bad = make("t", STRING, [2], ["a", "b"])
     bad.dims[0] = 3
     with pytest.raises(refeed.Error, match="3"):
         runtime.tensor_from_proto(bad)
