@@ -329,7 +329,7 @@ def test_contexts_accept_only_what_works() -> None:
     ]
     for name, wrong, error in cases:
         keywords: dict[str, Any] = {name: wrong}
-        with pytest.raises(error, match=name if error is not TypeError else ""):
+        with pytest.raises(error, match=name if error is not TypeError else None):
             runtime.RuntimeContext(**keywords)
         with pytest.raises(error):
             context_options(**keywords)

@@ -228,7 +228,7 @@ def test_messages_of_texts_there_and_back() -> None:
     make: Any = official.helper.make_tensor
     for proto in [
         make("t", STRING, [2, 1], ["a", "é"]),
-        make("", STRING, [], [b"\xff"]),
+        make("bytes", STRING, [], [b"\xff"]),
         make("none", STRING, [0], []),
     ]:
         read = runtime.tensor_from_proto(proto)
