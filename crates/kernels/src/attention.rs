@@ -16,10 +16,13 @@
 //! <https://onnx.ai/onnx/operators/onnx__Attention.html>.
 
 mod cache;
+mod cells;
 mod decode;
 mod dense;
 mod online_softmax;
+pub mod paged;
 mod prefill;
+mod rows;
 mod scores;
 mod split;
 mod visibility;

@@ -78,6 +78,7 @@ scratch!(f32, FLOATS);
 scratch!(f64, DOUBLES);
 scratch!(f16, HALVES);
 scratch!(bf16, BRAINS);
+scratch!(u8, BYTES);
 
 #[cfg(test)]
 mod tests {

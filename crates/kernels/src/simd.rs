@@ -50,6 +50,26 @@ pub trait Simd<E: Accumulator>: Copy {
     fn largest(self, v: Self::V) -> E;
     /// e to the power of each lane, within 2 units in the last place; 0 for -inf, NaN for NaN.
     fn exp(self, v: Self::V) -> Self::V;
+
+    /// `LANES` bytes, one a lane, widened to whole lanes: what codes are picked from.
+    type Bytes: Copy;
+    /// The first `LANES` bytes; their sign is kept or not.
+    fn load_bytes<const SIGNED: bool>(self, x: &[u8]) -> Self::Bytes;
+    /// The bytes as numbers.
+    fn whole<const SIGNED: bool>(self, x: Self::Bytes) -> Self::V;
+    /// The 4-bit codes number `part`, 0 or 1, of the bytes as numbers; those of the low halves are number 0.
+    fn half<const SIGNED: bool>(self, x: Self::Bytes, part: usize) -> Self::V;
+    /// The 2-bit codes number `part`, 0 to 3, of the bytes as numbers; those of the lowest bits are number 0.
+    fn quarter<const SIGNED: bool>(self, x: Self::Bytes, part: usize) -> Self::V;
+    /// The lanes of both in turn, `a0 b0 a1 b1 ..`, in two registers.
+    fn interleave(self, a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// The sum of the lanes of each register, each in a fixed order. `v` and `out` are of one length.
+    #[inline(always)]
+    fn sums(self, v: &[Self::V], out: &mut [E]) {
+        for (v, slot) in v.iter().zip(out) {
+            *slot = self.sum(*v);
+        }
+    }
 }
 
 /// A computation written over any [`Simd`]. Implementations mark `run` `#[inline(always)]`.
@@ -177,6 +197,50 @@ impl<E: Accumulator, const FUSED: bool> Simd<E> for Portable<E, FUSED> {
     fn exp(self, v: [E; 8]) -> [E; 8] {
         E::exp_lanes(v, FUSED)
     }
+
+    type Bytes = [i32; 8];
+    #[inline(always)]
+    fn load_bytes<const SIGNED: bool>(self, x: &[u8]) -> [i32; 8] {
+        eight(x).map(|x| match SIGNED {
+            true => i32::from(x.cast_signed()),
+            false => i32::from(x),
+        })
+    }
+    #[inline(always)]
+    fn whole<const SIGNED: bool>(self, x: [i32; 8]) -> [E; 8] {
+        x.map(|x| E::from_f32(x as f32))
+    }
+    #[inline(always)]
+    fn half<const SIGNED: bool>(self, x: [i32; 8], part: usize) -> [E; 8] {
+        codes::<E, SIGNED, 4>(x, part)
+    }
+    #[inline(always)]
+    fn quarter<const SIGNED: bool>(self, x: [i32; 8], part: usize) -> [E; 8] {
+        codes::<E, SIGNED, 2>(x, part)
+    }
+    #[inline(always)]
+    fn interleave(self, a: [E; 8], b: [E; 8]) -> [[E; 8]; 2] {
+        [
+            [a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]],
+            [a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]],
+        ]
+    }
+}
+
+/// Codes of `BITS` bits, number `part` of each byte.
+#[inline(always)]
+fn codes<E: Accumulator, const SIGNED: bool, const BITS: u32>(x: [i32; 8], part: usize) -> [E; 8] {
+    // The code is moved to the top of the word, then down with or without its sign.
+    let up = 32 - BITS * (part as u32 + 1);
+    let down = 32 - BITS;
+    x.map(|x| {
+        let top = x << up;
+        let code = match SIGNED {
+            true => top >> down,
+            false => (top.cast_unsigned() >> down).cast_signed(),
+        };
+        E::from_f32(code as f32)
+    })
 }
 
 /// Constants of e^x for f32: range reduction by n·ln 2 with ln 2 in two parts (the first has few bits, so that n times

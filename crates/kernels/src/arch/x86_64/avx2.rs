@@ -145,4 +145,94 @@ impl Simd<f32> for Avx2 {
             _mm256_mul_ps(y, _mm256_castsi256_ps(high))
         }
     }
+    type Bytes = __m256i;
+    #[inline(always)]
+    fn load_bytes<const SIGNED: bool>(self, x: &[u8]) -> __m256i {
+        // SAFETY: the token proves the features; the slice holds the eight bytes read.
+        unsafe {
+            let bytes = _mm_loadl_epi64(x[..8].as_ptr().cast());
+            match SIGNED {
+                true => _mm256_cvtepi8_epi32(bytes),
+                false => _mm256_cvtepu8_epi32(bytes),
+            }
+        }
+    }
+    #[inline(always)]
+    fn whole<const SIGNED: bool>(self, x: __m256i) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_cvtepi32_ps(x) }
+    }
+    #[inline(always)]
+    fn half<const SIGNED: bool>(self, x: __m256i, part: usize) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe {
+            // Bytes were loaded with or without their sign, which is that of the high half.
+            let codes = match (SIGNED, part) {
+                (true, 0) => _mm256_srai_epi32::<28>(_mm256_slli_epi32::<28>(x)),
+                (true, _) => _mm256_srai_epi32::<4>(x),
+                (false, 0) => _mm256_and_si256(x, _mm256_set1_epi32(15)),
+                (false, _) => _mm256_srli_epi32::<4>(x),
+            };
+            _mm256_cvtepi32_ps(codes)
+        }
+    }
+    #[inline(always)]
+    fn quarter<const SIGNED: bool>(self, x: __m256i, part: usize) -> __m256 {
+        // SAFETY: the token proves the features.
+        unsafe {
+            // The lowest three bits of a lane choose an entry; the third one changes nothing.
+            let table = match SIGNED {
+                true => _mm256_setr_ps(0.0, 1.0, -2.0, -1.0, 0.0, 1.0, -2.0, -1.0),
+                false => _mm256_setr_ps(0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0),
+            };
+            let which = match part {
+                0 => x,
+                1 => _mm256_srli_epi32::<2>(x),
+                2 => _mm256_srli_epi32::<4>(x),
+                _ => _mm256_srli_epi32::<6>(x),
+            };
+            _mm256_permutevar8x32_ps(table, which)
+        }
+    }
+    #[inline(always)]
+    fn interleave(self, a: __m256, b: __m256) -> [__m256; 2] {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            [
+                _mm256_permute2f128_ps::<0x20>(low, high),
+                _mm256_permute2f128_ps::<0x31>(low, high),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn sums(self, v: &[__m256], out: &mut [f32]) {
+        let (mut eights, mut slots) = (v.chunks_exact(8), out.chunks_exact_mut(8));
+        for (v, out) in (&mut eights).zip(&mut slots) {
+            // SAFETY: the token proves the features; the slice holds eight elements.
+            unsafe {
+                // Pairs of registers are added so that each lane of the sum belongs to one of them.
+                let two = |a: __m256, b: __m256| {
+                    _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
+                };
+                let four = |a: __m256, b: __m256| {
+                    let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
+                    _mm256_add_ps(
+                        _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                        _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
+                    )
+                };
+                let low = four(two(v[0], v[1]), two(v[2], v[3]));
+                let high = four(two(v[4], v[5]), two(v[6], v[7]));
+                let all = _mm256_add_ps(
+                    _mm256_permute2f128_ps::<0x20>(low, high),
+                    _mm256_permute2f128_ps::<0x31>(low, high),
+                );
+                _mm256_storeu_ps(out.as_mut_ptr(), all);
+            }
+        }
+        for (v, slot) in eights.remainder().iter().zip(slots.into_remainder()) {
+            *slot = self.sum(*v);
+        }
+    }
 }

@@ -138,4 +138,106 @@ impl Simd<f32> for Avx512 {
             _mm512_scalef_ps(y, n)
         }
     }
+    type Bytes = __m512i;
+    #[inline(always)]
+    fn load_bytes<const SIGNED: bool>(self, x: &[u8]) -> __m512i {
+        // SAFETY: the token proves the features; the slice holds the sixteen bytes read.
+        unsafe {
+            let bytes = _mm_loadu_si128(x[..16].as_ptr().cast());
+            match SIGNED {
+                true => _mm512_cvtepi8_epi32(bytes),
+                false => _mm512_cvtepu8_epi32(bytes),
+            }
+        }
+    }
+    #[inline(always)]
+    fn whole<const SIGNED: bool>(self, x: __m512i) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cvtepi32_ps(x) }
+    }
+    #[inline(always)]
+    fn half<const SIGNED: bool>(self, x: __m512i, part: usize) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe {
+            // The lowest four bits of a lane choose an entry.
+            let table = match SIGNED {
+                true => _mm512_setr_ps(
+                    0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, -8.0, -7.0, -6.0, -5.0, -4.0, -3.0,
+                    -2.0, -1.0,
+                ),
+                false => _mm512_setr_ps(
+                    0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0,
+                    15.0,
+                ),
+            };
+            let which = match part {
+                0 => x,
+                _ => _mm512_srli_epi32::<4>(x),
+            };
+            _mm512_permutexvar_ps(which, table)
+        }
+    }
+    #[inline(always)]
+    fn quarter<const SIGNED: bool>(self, x: __m512i, part: usize) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe {
+            // The lowest four bits of a lane choose an entry; the upper two of them change nothing.
+            let table = match SIGNED {
+                true => _mm512_setr4_ps(0.0, 1.0, -2.0, -1.0),
+                false => _mm512_setr4_ps(0.0, 1.0, 2.0, 3.0),
+            };
+            let which = match part {
+                0 => x,
+                1 => _mm512_srli_epi32::<2>(x),
+                2 => _mm512_srli_epi32::<4>(x),
+                _ => _mm512_srli_epi32::<6>(x),
+            };
+            _mm512_permutexvar_ps(which, table)
+        }
+    }
+    #[inline(always)]
+    fn interleave(self, a: __m512, b: __m512) -> [__m512; 2] {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high =
+                _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            [
+                _mm512_permutex2var_ps(a, low, b),
+                _mm512_permutex2var_ps(a, high, b),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn sums(self, v: &[__m512], out: &mut [f32]) {
+        let (mut all, mut slots) = (v.chunks_exact(16), out.chunks_exact_mut(16));
+        for (v, out) in (&mut all).zip(&mut slots) {
+            // SAFETY: the token proves the features; the slice holds sixteen elements.
+            unsafe {
+                // Pairs of registers are added so that each lane of the sum belongs to one of them.
+                let two = |a: __m512, b: __m512| {
+                    _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+                };
+                let four = |at: usize| {
+                    let a = _mm512_castps_pd(two(v[at], v[at + 1]));
+                    let b = _mm512_castps_pd(two(v[at + 2], v[at + 3]));
+                    _mm512_add_ps(
+                        _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                        _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
+                    )
+                };
+                let quarters = |a: __m512, b: __m512| {
+                    _mm512_add_ps(
+                        _mm512_shuffle_f32x4::<0x88>(a, b),
+                        _mm512_shuffle_f32x4::<0xDD>(a, b),
+                    )
+                };
+                let (low, high) = (quarters(four(0), four(4)), quarters(four(8), four(12)));
+                _mm512_storeu_ps(out.as_mut_ptr(), quarters(low, high));
+            }
+        }
+        for (v, slot) in all.remainder().iter().zip(slots.into_remainder()) {
+            *slot = self.sum(*v);
+        }
+    }
 }
