@@ -51,6 +51,7 @@ pub use generate::{
     Generator, GeneratorSettings, empty_caches, generate, generate_until,
 };
 pub use interrupt::{Poll, RunControl};
+pub use ops::paged_attention;
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};
 pub use registry::{RegisterError, clear_kernels, register_kernel, unregister_kernel};

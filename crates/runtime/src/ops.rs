@@ -16,6 +16,7 @@ mod matmul;
 mod movement;
 mod norm;
 mod optional;
+pub mod paged_attention;
 mod recurrent;
 mod reduce;
 mod rotary;

@@ -1,0 +1,455 @@
+//! One execution, step by step; nothing of it is seen before all of it is done.
+
+use super::cache::{Memo, pages_from};
+use super::statistics::dequantized_bytes;
+use super::{Formats, Options, PagedAttention, PagedResult, PartialBlocks, Statistics, fill, lock};
+use crate::kernel::OpError;
+use half::{bf16, f16};
+use refeed_kernels::Compute;
+use refeed_kernels::attention::paged::{PagedError, PagedProblem, paged_attention};
+use refeed_kernels::quantize::{Division, Rows, Storage, encode};
+use refeed_values::encoded::infer_storage;
+use refeed_values::paged_cache::{BLOCKS, DENSE, PageFault, blocks, page, page_of};
+use refeed_values::{
+    Allocator, DType, Extent, RuntimeSequence, RuntimeValue, StructValue, Tensor, TensorMut, View,
+};
+use std::sync::Mutex;
+
+/// Where memory comes from.
+pub(super) type Allocate<'m> = &'m mut dyn FnMut(DType, &[usize]) -> Result<TensorMut, OpError>;
+
+/// The inputs.
+pub(super) struct Operands<'a> {
+    pub(super) query: &'a Tensor,
+    pub(super) key: &'a Tensor,
+    pub(super) value: &'a Tensor,
+    pub(super) past: &'a RuntimeValue,
+}
+
+/// Extents of the inputs.
+#[derive(Debug, Clone, Copy)]
+struct Extents {
+    batch: usize,
+    heads: usize,
+    kv_heads: usize,
+    length: usize,
+    size: usize,
+    width: usize,
+}
+
+impl Extents {
+    /// # Errors
+    /// When an input is of another type or its extents do not fit the others'.
+    fn of(operands: &Operands<'_>) -> Result<Extents, OpError> {
+        let inputs = [operands.query, operands.key, operands.value];
+        let mut shapes = [[0; 4]; 3];
+        for (index, (tensor, shape)) in inputs.into_iter().zip(&mut shapes).enumerate() {
+            let name = ["Q", "K", "V"][index];
+            let wanted = operands.query.dtype();
+            if !DENSE.contains(&tensor.dtype()) || tensor.dtype() != wanted {
+                let expected = match index {
+                    0 => "FLOAT, FLOAT16 or BFLOAT16".to_string(),
+                    _ => format!("{wanted}, as Q has"),
+                };
+                return Err(OpError::DType {
+                    index,
+                    expected,
+                    got: tensor.dtype(),
+                });
+            }
+            *shape = tensor.shape().try_into().map_err(|_| {
+                let got = tensor.shape();
+                OpError::Shape(format!("{name}: expected 4 dimensions, got {got:?}"))
+            })?;
+            if let Some(axis) = [0, 1, 3].into_iter().find(|&axis| shape[axis] == 0) {
+                return Err(OpError::Shape(format!(
+                    "axis {axis} of {name}: expected an extent of 1 or more, got 0"
+                )));
+            }
+        }
+        let [q, k, v] = shapes;
+        let all = Extents {
+            batch: q[0],
+            heads: q[1],
+            kv_heads: k[1],
+            length: q[2],
+            size: q[3],
+            width: v[3],
+        };
+        let expected = [
+            ("K", k, [all.batch, all.kv_heads, all.length, all.size]),
+            ("V", v, [all.batch, all.kv_heads, all.length, all.width]),
+        ];
+        for (name, got, expected) in expected {
+            if got != expected {
+                return Err(OpError::Shape(format!(
+                    "{name}: expected shape {expected:?}, got {got:?}"
+                )));
+            }
+        }
+        if !all.heads.is_multiple_of(all.kv_heads) {
+            return Err(OpError::Shape(format!(
+                "expected a number of query heads that {} key and value heads divide, got {}",
+                all.kv_heads, all.heads
+            )));
+        }
+        Ok(all)
+    }
+
+    /// Holds the pages' extents to those of the inputs.
+    ///
+    /// # Errors
+    /// With the first extent that differs.
+    fn fit(
+        &self,
+        dims: &refeed_values::paged_cache::CacheDims,
+        block_size: usize,
+    ) -> Result<(), OpError> {
+        let refuse = |field: &str, expected: String, got: usize| {
+            Err(OpError::Page(PageFault {
+                block: None,
+                field: field.to_string(),
+                expected,
+                got: got.to_string(),
+            }))
+        };
+        if dims.most_capacity > block_size {
+            let expected = format!("at most {block_size}, the block_size");
+            return refuse("capacity of a page", expected, dims.most_capacity);
+        }
+        for (field, got, own, whose) in [
+            ("batch of the pages", dims.batch, self.batch, "K"),
+            ("heads of the pages", dims.heads, self.kv_heads, "K"),
+            ("key width of the pages", dims.key_width, self.size, "K"),
+            (
+                "value width of the pages",
+                dims.value_width,
+                self.width,
+                "V",
+            ),
+        ] {
+            if got != own {
+                return refuse(field, format!("{own}, as {whose} has"), got);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses numbers that are not finite.
+fn finite(name: &'static str, tensor: &Tensor) -> Result<(), OpError> {
+    let found = match tensor.dtype() {
+        DType::Float => position(&tensor.view::<f32>()?, |x| x),
+        DType::Float16 => position(&tensor.view::<f16>()?, f16::to_f32),
+        _ => position(&tensor.view::<bf16>()?, bf16::to_f32),
+    };
+    match found {
+        None => Ok(()),
+        Some((at, got)) => Err(OpError::Value {
+            what: name,
+            expected: format!("finite numbers, at element {at} too"),
+            got: got.to_string(),
+        }),
+    }
+}
+
+fn position<T: refeed_values::Element>(
+    view: &View<'_, T>,
+    widen: fn(T) -> f32,
+) -> Option<(usize, f32)> {
+    if let Some(all) = view.as_slice()
+        && all.iter().all(|x| widen(*x).is_finite())
+    {
+        return None;
+    }
+    let numbers = view.iter().map(widen).enumerate();
+    numbers.into_iter().find(|(_, x)| !x.is_finite())
+}
+
+/// The tensor as dense FLOAT: itself, or a copy.
+fn floats(tensor: &Tensor, allocate: Allocate<'_>) -> Result<Tensor, OpError> {
+    if tensor.dtype() == DType::Float && tensor.is_contiguous() {
+        return Ok(tensor.clone());
+    }
+    let mut out = allocate(DType::Float, tensor.shape())?;
+    let slots = out.as_mut_slice::<f32>()?;
+    match tensor.dtype() {
+        DType::Float => tensor.view::<f32>()?.copy_to(slots),
+        DType::Float16 => copy(&tensor.view::<f16>()?, slots, f16::to_f32),
+        _ => copy(&tensor.view::<bf16>()?, slots, bf16::to_f32),
+    }
+    Ok(out.freeze())
+}
+
+fn copy<T: refeed_values::Element>(view: &View<'_, T>, slots: &mut [f32], widen: fn(T) -> f32) {
+    for (slot, x) in slots.iter_mut().zip(view.iter()) {
+        *slot = widen(x);
+    }
+}
+
+/// Writes FLOAT results in the output's type.
+fn narrow(numbers: &[f32], out: &mut TensorMut) -> Result<(), OpError> {
+    match out.dtype() {
+        DType::Float16 => {
+            for (slot, x) in out.as_mut_slice::<f16>()?.iter_mut().zip(numbers) {
+                *slot = f16::from_f32(*x);
+            }
+        }
+        _ => {
+            for (slot, x) in out.as_mut_slice::<bf16>()?.iter_mut().zip(numbers) {
+                *slot = bf16::from_f32(*x);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused(error: PagedError, blocks: &RuntimeSequence) -> OpError {
+    match error {
+        PagedError::Kernel(source) => OpError::Kernel(source),
+        PagedError::Page {
+            start,
+            field,
+            source,
+        } => {
+            let of = |held: &RuntimeValue| {
+                page(held).is_ok_and(|page| usize::try_from(page.start) == Ok(start))
+            };
+            OpError::Page(PageFault {
+                block: blocks.iter().position(of),
+                field: field.to_string(),
+                expected: "finite numbers in visible rows".to_string(),
+                got: source.to_string(),
+            })
+        }
+        other => OpError::Custom(Box::new(other)),
+    }
+}
+
+/// A payload's format as one page states it: only the sign of its codes where their width follows from their size.
+fn stated(storage: &Storage, extents: [usize; 4]) -> Result<Storage, OpError> {
+    let Storage::Affine(affine) = storage else {
+        return Ok(storage.clone());
+    };
+    let bytes = Extent::new(affine.storage, &extents)
+        .map_err(refeed_values::TensorError::from)?
+        .bytes();
+    let inferred = infer_storage(affine.storage_is_signed(), &extents, bytes);
+    Ok(Storage::Affine(refeed_values::encoded::Affine {
+        inferred: inferred.is_ok(),
+        ..affine.clone()
+    }))
+}
+
+/// New keys or values, and what they are kept as.
+pub(super) struct NewRows<'a> {
+    rows: Rows<'a>,
+    storage: &'a Storage,
+    extents: [usize; 4],
+}
+
+impl NewRows<'_> {
+    /// The payload of `length` rows from `first` on.
+    pub(super) fn payload(
+        &self,
+        first: usize,
+        length: usize,
+        allocate: Allocate<'_>,
+    ) -> Result<RuntimeValue, OpError> {
+        let [batch, heads, _, width] = self.extents;
+        let storage = stated(self.storage, [batch, heads, length, width])?;
+        let rows = self.rows.range(first, length)?;
+        encode::<OpError>(&rows, length, &storage, Division::Double, allocate)
+    }
+}
+
+fn payload_bytes(payload: &RuntimeValue) -> u64 {
+    match payload {
+        RuntimeValue::Encoded(encoded) => encoded.payload().bytes() as u64,
+        other => other.bytes() as u64,
+    }
+}
+
+fn new_page(
+    start: usize,
+    length: usize,
+    key: RuntimeValue,
+    value: RuntimeValue,
+) -> Result<RuntimeValue, OpError> {
+    let number = |n: usize| Tensor::scalar(i64::try_from(n).unwrap_or(i64::MAX));
+    Ok(page_of(number(start)?, number(length)?, key, value)?)
+}
+
+impl PagedAttention {
+    /// One execution.
+    ///
+    /// # Errors
+    /// When an input breaks a rule, a visible row of a page is not finite, the selector fails or chooses no format, or
+    /// memory cannot be had.
+    pub(super) fn execute(
+        &self,
+        operands: &Operands<'_>,
+        options: &Options,
+        memo: &Mutex<Memo>,
+        compute: &Compute<'_>,
+        (memory, allocate): (&Allocator, Allocate<'_>),
+    ) -> Result<PagedResult, OpError> {
+        let extents = Extents::of(operands)?;
+        let Extents {
+            batch,
+            heads,
+            kv_heads,
+            length,
+            size,
+            width,
+        } = extents;
+        let Some(blocks) = blocks(operands.past) else {
+            // The check says what is there instead.
+            lock(memo).check(operands.past)?;
+            return Err(OpError::Kind {
+                index: 3,
+                expected: "a paged cache",
+                got: operands.past.kind(),
+            });
+        };
+        let limit = options.max_tokens;
+        if length > limit {
+            return Err(OpError::Value {
+                what: "new tokens",
+                expected: format!("at most {limit}, the max_tokens"),
+                got: length.to_string(),
+            });
+        }
+        let (shape, mut validated) = lock(memo).check(operands.past)?;
+        if let Some(dims) = &shape.dims {
+            extents.fit(dims, options.block_size)?;
+        }
+        let past = usize::try_from(shape.tokens).unwrap_or(usize::MAX);
+        if past.checked_add(length).is_none_or(|total| total > limit) {
+            return Err(OpError::Value {
+                what: "retained tokens",
+                expected: format!("at most {limit} with the new ones, the max_tokens"),
+                got: format!("{past} and {length} new ones"),
+            });
+        }
+        finite("Q", operands.query)?;
+        finite("K", operands.key)?;
+        finite("V", operands.value)?;
+        let formats = match &self.selector {
+            Some(selector) if length > 0 => selector.select(operands.key, operands.value, past)?,
+            _ => Formats::default(),
+        };
+        let [key_storage, value_storage] = formats.storage()?;
+        let dtype = operands.query.dtype();
+        let mut y = allocate(dtype, &[batch, heads, length, width])?;
+        if length == 0 {
+            self.count(Statistics::default());
+            return Ok(PagedResult {
+                y: y.freeze(),
+                present: operands.past.clone(),
+                statistics: Statistics::default(),
+            });
+        }
+
+        let query = floats(operands.query, &mut *allocate)?;
+        let key = floats(operands.key, &mut *allocate)?;
+        let value = floats(operands.value, &mut *allocate)?;
+        let window = options.left_window_size;
+        let low = window
+            .and_then(|before| usize::try_from(before).ok())
+            .map_or(0, |before| past.saturating_sub(before));
+        let pages = match low >= past {
+            true => Vec::new(),
+            false => pages_from(memo, operands.past, low)?,
+        };
+        let problem = PagedProblem {
+            query: query.view()?,
+            key: key.view()?,
+            value: value.view()?,
+            pages: &pages,
+            past,
+            causal: options.is_causal,
+            left_window: window,
+        };
+        let work = match dtype {
+            DType::Float => paged_attention(compute, &problem, y.as_mut_slice::<f32>()?),
+            _ => {
+                let mut wide = allocate(DType::Float, &[batch, heads, length, width])?;
+                let work = paged_attention(compute, &problem, wide.as_mut_slice::<f32>()?);
+                narrow(wide.as_mut_slice::<f32>()?, &mut y)?;
+                work
+            }
+        };
+        let work = work.map_err(|error| refused(error, blocks))?;
+        let dequantized = dequantized_bytes(&pages, past, length, window, batch * heads);
+
+        let kv = |size| [batch, kv_heads, length, size];
+        let (key_view, value_view) = (key.view::<f32>()?, value.view::<f32>()?);
+        let keys = NewRows {
+            rows: Rows::new(key_view.as_slice().unwrap_or_default(), kv(size))?,
+            storage: &key_storage,
+            extents: kv(size),
+        };
+        let values = NewRows {
+            rows: Rows::new(value_view.as_slice().unwrap_or_default(), kv(width))?,
+            storage: &value_storage,
+            extents: kv(width),
+        };
+        let mut present = blocks.clone();
+        let mut copied = 0;
+        let mut first = 0;
+        if self.partial_blocks == PartialBlocks::Fill
+            && let Some(index) = blocks.len().checked_sub(1)
+        {
+            let last = page(blocks.at(index)?)?;
+            let count = fill::room(&last, &formats, options.block_size).min(length);
+            if count > 0 {
+                let mut held = lock(memo);
+                let mut behind = |payload, new: &NewRows<'_>| {
+                    let (rows, size) = ((0, count), options.block_size);
+                    fill::extended(
+                        &mut held.tails,
+                        payload,
+                        new,
+                        rows,
+                        size,
+                        memory,
+                        &mut *allocate,
+                    )
+                };
+                let (key, key_bytes) = behind(last.key, &keys)?;
+                let (value, value_bytes) = behind(last.value, &values)?;
+                copied += key_bytes + value_bytes;
+                let used = usize::try_from(last.length).unwrap_or(usize::MAX);
+                present.set(index, new_page(past - used, used + count, key, value)?)?;
+                first = count;
+            }
+        }
+        while first < length {
+            let count = options.block_size.min(length - first);
+            let key = keys.payload(first, count, &mut *allocate)?;
+            let value = values.payload(first, count, &mut *allocate)?;
+            copied += payload_bytes(&key) + payload_bytes(&value);
+            present.push(new_page(past + first, count, key, value)?)?;
+            first += count;
+        }
+        let present: RuntimeValue =
+            StructValue::new([(BLOCKS, RuntimeValue::from(present))])?.into();
+        let (_, looked_at) = lock(memo).check(&present)?;
+        validated += looked_at;
+        let statistics = Statistics {
+            copied_bytes: copied,
+            dequantized_bytes: dequantized,
+            peak_workspace_bytes: 8 * width as u64,
+            validated_pages: validated,
+            decoded_bytes: work.decoded_bytes,
+            tile_bytes: work.tile_bytes,
+        };
+        self.count(statistics);
+        Ok(PagedResult {
+            y: y.freeze(),
+            present,
+            statistics,
+        })
+    }
+}

@@ -1,0 +1,169 @@
+use super::*;
+use refeed_values::paged_cache::{blocks, page};
+use refeed_values::{Allocator, DType};
+
+fn rows(shape: [usize; 4], seed: usize) -> Tensor {
+    let count: usize = shape.iter().product();
+    let numbers: Vec<f32> = (0..count)
+        .map(|i| ((i * 29 + seed * 17) % 97) as f32 / 48.0 - 1.0)
+        .collect();
+    Tensor::from_slice(&shape, &numbers).unwrap()
+}
+
+fn step(kernel: &PagedAttention, past: &RuntimeValue, length: usize, seed: usize) -> PagedResult {
+    let one = |seed| rows([1, 2, length, 4], seed);
+    kernel
+        .call(
+            &one(seed),
+            &one(seed + 1),
+            &one(seed + 2),
+            past,
+            &Options::default(),
+        )
+        .unwrap()
+}
+
+#[test]
+fn a_closure_chooses_formats_by_what_is_retained() {
+    let kernel = PagedAttention::with_selector(|_: &Tensor, _: &Tensor, retained: usize| {
+        Ok(match retained {
+            0 => Formats::default(),
+            _ => Formats {
+                key: Format::affine(DType::Int4, 0.25, 0),
+                value: Format::dense(DType::Float16),
+            },
+        })
+    });
+    let first = step(&kernel, &PagedAttention::empty_cache().unwrap(), 3, 0);
+    let second = step(&kernel, &first.present, 2, 5);
+    let pages: Vec<RuntimeValue> = blocks(&second.present).unwrap().iter().cloned().collect();
+    let [old, new] = &pages[..] else {
+        panic!("two pages")
+    };
+    assert!(page(old).unwrap().key.tensor().is_some());
+    let new = page(new).unwrap();
+    let codes = new.key.encoded().unwrap();
+    assert_eq!(codes.affine_layout().unwrap().storage, DType::Int4);
+    assert!(codes.affine_layout().unwrap().inferred);
+    assert_eq!(new.value.tensor().unwrap().dtype(), DType::Float16);
+    assert!(
+        page(old).unwrap().key.same(
+            page(blocks(&first.present).unwrap().front().unwrap())
+                .unwrap()
+                .key
+        )
+    );
+    assert_eq!(
+        second.statistics.copied_bytes,
+        2 * 2 * 4 / 2 + 2 * 2 * 4 * 2
+    );
+    assert_eq!(
+        kernel.total_statistics().copied_bytes,
+        3 * 2 * 4 * 4 * 2 + 8 + 32
+    );
+}
+
+#[test]
+fn a_format_that_breaks_a_rule_fails_the_step() {
+    let kernel = PagedAttention::with_selector(|_: &Tensor, _: &Tensor, _| {
+        Ok(Formats::both(Format::affine(DType::Int2, 1.0, 2)))
+    });
+    let one = rows([1, 1, 1, 4], 0);
+    let past = PagedAttention::empty_cache().unwrap();
+    let refused = kernel.call(&one, &one, &one, &past, &Options::default());
+    assert!(refused.unwrap_err().to_string().contains("zero_point"));
+    assert_eq!(kernel.statistics(), Statistics::default());
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let one = rows([1, 1, 1, 4], 0);
+    let past = PagedAttention::empty_cache().unwrap();
+    for options in [
+        Options {
+            block_size: 0,
+            ..Options::default()
+        },
+        Options {
+            max_tokens: 0,
+            ..Options::default()
+        },
+    ] {
+        assert!(
+            PagedAttention::default()
+                .call(&one, &one, &one, &past, &options)
+                .is_err()
+        );
+    }
+}
+
+/// A memo keeps no page: when the last cache goes, so does its memory.
+#[test]
+fn checked_pages_are_not_kept() {
+    let kernel = PagedAttention::default();
+    let memory = Allocator::default();
+    let own = |seed| rows([1, 2, 3, 4], seed).to_dense(&memory);
+    let held = cache_of([refeed_values::paged_cache::page_of(
+        Tensor::scalar(0i64).unwrap(),
+        Tensor::scalar(3i64).unwrap(),
+        {
+            let mut copy = TensorMut::new(&memory, DType::Float, &[1, 2, 3, 4]).unwrap();
+            own(1).unwrap().copy_into(&mut copy).unwrap();
+            copy.freeze().into()
+        },
+        {
+            let mut copy = TensorMut::new(&memory, DType::Float, &[1, 2, 3, 4]).unwrap();
+            own(2).unwrap().copy_into(&mut copy).unwrap();
+            copy.freeze().into()
+        },
+    )
+    .unwrap()])
+    .unwrap();
+    assert_eq!(memory.live_bytes(), 2 * 96);
+    let result = step(&kernel, &held, 1, 3);
+    drop((held, result));
+    assert_eq!(memory.live_bytes(), 0);
+}
+
+/// With a window only the pages from the first visible token on are looked for.
+#[test]
+fn old_pages_are_skipped() {
+    let kernel = PagedAttention::default();
+    let mut past = PagedAttention::empty_cache().unwrap();
+    for seed in 0..40 {
+        past = step(&kernel, &past, 1, seed).present;
+    }
+    let memo = Mutex::new(Memo::default());
+    lock(&memo).check(&past).unwrap();
+    for low in [0, 1, 17, 39] {
+        let pages = cache::pages_from(&memo, &past, low).unwrap();
+        assert_eq!((pages.len(), pages[0].start), (40 - low, low));
+    }
+    assert!(cache::pages_from(&memo, &past, 40).unwrap().is_empty());
+}
+
+/// Of two steps from one cache with the policy "fill", each sees its own rows.
+#[test]
+fn filled_pages_go_apart() {
+    let kernel = PagedAttention::default().partial_blocks(PartialBlocks::Fill);
+    let first = step(&kernel, &PagedAttention::empty_cache().unwrap(), 2, 0);
+    let second = step(&kernel, &first.present, 1, 1);
+    let (a, b) = (
+        step(&kernel, &second.present, 1, 2),
+        step(&kernel, &second.present, 1, 9),
+    );
+    let key = |cache: &RuntimeValue| {
+        let last = blocks(cache).unwrap().back().unwrap().clone();
+        let key = page(&last).unwrap().key.tensor().unwrap().clone();
+        assert_eq!(key.shape()[2], page(&last).unwrap().length as usize);
+        key.view::<f32>().unwrap().to_vec()
+    };
+    let (old, a_key, b_key) = (key(&second.present), key(&a.present), key(&b.present));
+    assert_eq!((old.len(), a_key.len(), b_key.len()), (24, 32, 32));
+    for head in 0..2 {
+        assert_eq!(a_key[head * 16..][..12], old[head * 12..][..12]);
+        assert_eq!(b_key[head * 16..][..12], old[head * 12..][..12]);
+    }
+    assert_ne!(a_key, b_key);
+    assert_eq!(key(&second.present), old);
+}
