@@ -43,6 +43,9 @@ __all__ = [
     "Model",
     "OperatorUse",
     "OpsetId",
+    "PageFormat",
+    "PagedAttention",
+    "PagedStatistics",
     "PersistentValueState",
     "RawBufferAllocator",
     "RuntimeContext",
@@ -70,6 +73,7 @@ __all__ = [
     "materialize_quantized_value",
     "quantize_tensor_shared",
     "register_custom_kernel",
+    "register_paged_attention",
     "tensor_from_numpy",
     "tensor_from_proto",
     "tensor_to_numpy",
@@ -2237,4 +2241,182 @@ def empty_caches(
     ------
     ValueTypeError
         When an input declares no shape or element type, or is of a kind without an empty form.
+    """
+
+_FormatSelector: TypeAlias = Callable[[Tensor, Tensor, int], PageFormat | tuple[PageFormat, PageFormat] | None]
+
+@final
+class PageFormat:
+    """How the keys or the values of new pages are kept.
+
+    Codes stand for ``(code - zero_point) * scale``; FLOAT, FLOAT16 and BFLOAT16 have scale 1 and zero point 0.
+
+    Example:
+        >>> from refeed.onnx import TensorProto
+        >>> PageFormat(TensorProto.INT8, scale=1 / 64)
+        PageFormat(INT8, scale=0.015625, zero_point=0)
+    """
+
+    def __new__(cls, storage_type: int = 1, scale: float = 1.0, zero_point: int = 0) -> Self:
+        """A format.
+
+        Args:
+            storage_type: FLOAT, FLOAT16, BFLOAT16, INT8, UINT8, INT4, UINT4, INT2 or UINT2, by their numbers in
+                `TensorProto`.
+            scale: what one step of the codes is worth.
+            zero_point: the code that stands for 0.
+
+        Raises:
+            ValueTypeError: another element type, a scale that is not positive and finite, a zero point that is no code,
+                or a dense format with a scale or zero point of its own.
+        """
+
+    @property
+    def storage_type(self) -> int:
+        """The number of the element type."""
+
+    @property
+    def scale(self) -> float:
+        """What one step of the codes is worth."""
+
+    @property
+    def zero_point(self) -> int:
+        """The code that stands for 0."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class PagedStatistics:
+    """What an execution of ``ai.rt::PagedAttention`` cost, or several together."""
+
+    @property
+    def copied_bytes(self) -> int:
+        """Payload bytes of new pages: what was copied or converted."""
+
+    @property
+    def dequantized_bytes(self) -> int:
+        """FLOAT bytes of the quantised keys and values of every visible token, for each query row and query
+        head. Defined, not measured.
+        """
+
+    @property
+    def peak_workspace_bytes(self) -> int:
+        """Bytes of one double a value column. Defined, not measured; of several executions, the most."""
+
+    @property
+    def validated_pages(self) -> int:
+        """Pages that were looked at to check the cache; those that an earlier execution checked do not count."""
+
+    @property
+    def decoded_bytes(self) -> int:
+        """FLOAT bytes of codes that were turned into numbers, once for all query rows and heads that share them."""
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes that one task of the computation works in; of several executions, the most."""
+
+    def as_dict(self) -> dict[str, int]:
+        """All counts by name."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class PagedAttention:
+    """The kernel of ``ai.rt::PagedAttention``: attention to a cache in pages and to new tokens, which become further
+    pages.
+
+    It is opt-in: `register` makes it known to the process or to a context; or it is called without a model.
+
+    Example:
+        >>> import numpy as np
+        >>> from refeed.onnx import PagedCacheProto
+        >>> kernel = PagedAttention()
+        >>> one = np.ones((1, 1, 1, 4), np.float32)
+        >>> y, cache, statistics = kernel(one, one, one, PagedCacheProto())
+        >>> len(cache.blocks), statistics.copied_bytes
+        (1, 32)
+    """
+
+    def __new__(
+        cls,
+        *,
+        format_selector: _FormatSelector | None = None,
+        partial_blocks: str = "sealed",
+    ) -> Self:
+        """A kernel.
+
+        Args:
+            format_selector: called in every execution that has new tokens, with the new keys, the new values and the
+                number of tokens before them; returns how the new pages are kept: a format for both, one for keys and
+                one for values, or None for FLOAT. Without it pages are FLOAT.
+            partial_blocks: ``"sealed"``: a page is never extended; ``"fill"``: new tokens of the same format go behind
+                the tokens of a last page that has less than ``block_size``.
+
+        Raises:
+            ValueTypeError: another word for ``partial_blocks``.
+            TypeError: a selector that cannot be called.
+        """
+
+    def register(self, context: RuntimeContext | None = None) -> None:
+        """Make it the kernel of the operator, for the calls with a context or for the whole process.
+
+        `unregister_custom_kernel` undoes it, with domain ``"ai.rt"`` and operator ``"PagedAttention"``.
+        """
+
+    def __call__(
+        self,
+        q: _TensorLike,
+        k: _TensorLike,
+        v: _TensorLike,
+        past: PagedCacheProto | dict[str, Any],
+        *,
+        block_size: int | None = None,
+        max_tokens: int | None = None,
+        is_causal: bool = True,
+        left_window_size: int = -1,
+    ) -> tuple[Tensor, PagedCacheProto, PagedStatistics]:
+        """Compute without a model.
+
+        Args:
+            q: ``[batch, query_heads, length, head_size]`` of FLOAT, FLOAT16 or BFLOAT16.
+            k: ``[batch, kv_heads, length, head_size]`` of the same type.
+            v: ``[batch, kv_heads, length, value_size]`` of the same type.
+            past: the cache so far; ``PagedCacheProto()`` at the start.
+            block_size: most rows of a page; 16 by default.
+            max_tokens: most tokens of the cache; 4096 by default.
+            is_causal: whether a query sees no later token.
+            left_window_size: how many tokens before its own a query sees; -1 for all.
+
+        Returns:
+            The result ``[batch, query_heads, length, value_size]`` of ``q``'s type, the cache with the new pages, and
+            what it cost.
+
+        Raises:
+            ValueTypeError: an input that breaks a rule; the message names the page and the field.
+        """
+
+    def statistics(self) -> PagedStatistics:
+        """Those of the last execution that succeeded, by any kernel of this registration."""
+
+    def total_statistics(self) -> PagedStatistics:
+        """Those of all executions together."""
+
+def register_paged_attention(
+    context: RuntimeContext | None = None,
+    *,
+    format_selector: _FormatSelector | None = None,
+    partial_blocks: str = "sealed",
+) -> PagedAttention:
+    """Make `PagedAttention` the kernel of ``ai.rt::PagedAttention``, for the calls with a context or for the whole
+    process.
+
+    Args:
+        context: whose calls use it; None: sessions and states that are made from now on, and those that lack a kernel.
+        format_selector: as for `PagedAttention`.
+        partial_blocks: as for `PagedAttention`.
+
+    Returns:
+        The kernel, whose ``statistics()`` tell what executions cost.
     """

@@ -20,6 +20,7 @@ PAGES = [
     "docs/feedback.md",
     "docs/ownership.md",
     "docs/paged-cache.md",
+    "docs/paged-attention.md",
     "docs/state.md",
     "docs/values.md",
     "docs/python-api.md",

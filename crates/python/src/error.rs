@@ -240,6 +240,11 @@ impl IntoPyErr for OpError {
     fn into_py(self, py: Python<'_>) -> PyErr {
         match self {
             error if out_of_memory(&error) => PyMemoryError::new_err(error.to_string()),
+            // What a function of Python raised comes out as itself.
+            OpError::Custom(own) => match own.downcast::<PyErr>() {
+                Ok(raised) => *raised,
+                Err(own) => Class::ValueType.error(py, OpError::Custom(own)),
+            },
             error => Class::ValueType.error(py, error),
         }
     }

@@ -59,6 +59,10 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::options::PyRuntimeSessionOptions;
     #[pymodule_export]
+    use crate::runtime::paged_attention::{
+        PyPageFormat, PyPagedAttention, PyPagedStatistics, register_paged_attention,
+    };
+    #[pymodule_export]
     use crate::runtime::quantization::{
         PySharedQuantizedValue, add_quantization_parameters, dequantize_tensor,
         make_affine_quantization_type, make_shared_quantization_type, materialize_quantized_value,

@@ -15,6 +15,7 @@ pub(crate) mod kernel_invocation;
 pub(crate) mod map;
 pub(crate) mod message;
 pub(crate) mod options;
+pub(crate) mod paged_attention;
 pub(crate) mod quantization;
 pub(crate) mod session;
 pub(crate) mod state;

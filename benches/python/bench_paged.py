@@ -1,0 +1,153 @@
+"""A decode step over a long cache, in pages of FLOAT, INT8, INT4 and INT2, beside onnxruntime's GroupQueryAttention.
+
+onnxruntime updates FLOAT, INT8 and INT4 caches in place. Both get one new token and a cache of the same length. Rounds
+alternate between all of them, so that what else the machine does hits each alike; what is printed is microseconds, and
+each beside refeed's FLOAT pages. Nothing about time is asserted.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+from measure import bootstrap, report
+from onnx import TensorProto, helper
+from refeed import runtime
+from refeed.onnx import PagedCacheProto
+
+FORMATS = {
+    "FLOAT": runtime.PageFormat(),
+    "INT8": runtime.PageFormat(TensorProto.INT8, 1 / 127),
+    "INT4": runtime.PageFormat(TensorProto.INT4, 1 / 7),
+    "INT2": runtime.PageFormat(TensorProto.INT2, 1.0),
+}
+
+
+def paged(heads, kv_heads, size, past, page_format, rng):
+    """Return a step over `past` tokens in pages."""
+    kernel = runtime.PagedAttention(format_selector=lambda *_: page_format)
+    options = {"block_size": 16, "max_tokens": past + 1}
+
+    def rows(count, length):
+        return rng.uniform(-1, 1, (1, count, length, size)).astype(np.float32)
+
+    first = [rows(count, past) for count in (heads, kv_heads, kv_heads)]
+    first[0] = np.zeros_like(first[0])
+    _, cache, _ = kernel(*first, PagedCacheProto(), left_window_size=0, **options)
+    context = runtime.RuntimeContext()
+    runtime.register_paged_attention(context, format_selector=lambda *_: page_format)
+    session = runtime.RuntimeSession(model(past + 1))
+    feeds = {"Q": rows(heads, 1), "K": rows(kv_heads, 1), "V": rows(kv_heads, 1), "past": cache}
+    for name, value in feeds.items():
+        if name == "past":
+            context.put_value(name, value)
+        else:
+            context.set(name, runtime.tensor_from_numpy(name, TensorProto.FLOAT, list(value.shape), value.tobytes()))
+    return lambda: session.run(context)
+
+
+def model(max_tokens):
+    """Y, present = PagedAttention(Q, K, V, past)."""
+    from refeed import onnx as own
+    from refeed.onnx import helper as make
+
+    cache = own.TypeProto(struct_type=own.StructTypeProto())
+    tensors = [make.make_tensor_value_info(name, TensorProto.FLOAT, ["b", f"h{name}", "l", "d"]) for name in "QKVY"]
+    past, present = (make.make_value_info(name, cache) for name in ("past", "present"))
+    node = make.make_node(
+        "PagedAttention", ["Q", "K", "V", "past"], ["Y", "present"], domain="ai.rt", max_tokens=max_tokens
+    )
+    graph = make.make_graph([node], "g", [*tensors[:3], past], [tensors[3], present])
+    opsets = [make.make_opsetid("", 18), make.make_opsetid("ai.rt", 1)]
+    return make.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def group_query(heads, kv_heads, size, past, bits, threads, rng):
+    """Return a step of onnxruntime over a cache with room for one more token."""
+    kind, dtype = {
+        32: (TensorProto.FLOAT, np.float32),
+        8: (TensorProto.INT8, np.int8),
+        4: (TensorProto.UINT8, np.uint8),
+    }[bits]
+    width, room = size // 2 if bits == 4 else size, past + 1
+    sizes = {"q": heads, "k": kv_heads, "v": kv_heads}
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, count * size]) for name, count in sizes.items()
+    ]
+    inputs += [helper.make_tensor_value_info(name, kind, [1, kv_heads, room, width]) for name in ("pk", "pv")]
+    inputs += [helper.make_tensor_value_info(name, TensorProto.INT32, [1]) for name in ("s", "t")]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, heads * size])]
+    outputs += [helper.make_tensor_value_info(name, kind, [1, kv_heads, room, width]) for name in ("ok", "ov")]
+    names, attributes, initializers = ["q", "k", "v", "pk", "pv", "s", "t"], {}, []
+    if bits < 32:
+        names += ["", "", "", "", "", "ks", "vs"]
+        attributes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": bits}
+        scale = 1 / 127 if bits == 8 else 1 / 7
+        initializers = [helper.make_tensor(name, TensorProto.FLOAT, [1], [scale]) for name in ("ks", "vs")]
+    node = helper.make_node(
+        "GroupQueryAttention",
+        names,
+        ["y", "ok", "ov"],
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        **attributes,
+    )
+    graph = helper.make_graph([node], "g", inputs, outputs, initializers)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    onnx.checker.check_model(made, check_custom_domain=False)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, count in sizes.items():
+        binding.bind_cpu_input(name, rng.uniform(-1, 1, (1, 1, count * size)).astype(np.float32))
+    for name, out in (("pk", "ok"), ("pv", "ov")):
+        cache = rng.integers(0, 100, (1, kv_heads, room, width)).astype(dtype)
+        held = onnxruntime.OrtValue.ortvalue_from_numpy(cache)
+        binding.bind_ortvalue_input(name, held)
+        binding.bind_ortvalue_output(out, held)
+    binding.bind_cpu_input("s", np.array([past], np.int32))
+    binding.bind_cpu_input("t", np.array([past + 1], np.int32))
+    binding.bind_output("y")
+    return lambda: session.run_with_iobinding(binding)
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--past", type=int, nargs="+", default=[4096])
+    parser.add_argument("--threads", type=int, default=2, help="of onnxruntime; refeed uses those that the process may")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(0)
+    results = {}
+    for heads, kv_heads, size in ((32, 8, 128), (14, 2, 64)):
+        for past in arguments.past:
+            steps = {
+                f"refeed {name}": paged(heads, kv_heads, size, past, page_format, rng)
+                for name, page_format in FORMATS.items()
+            }
+            for bits, name in ((32, "FLOAT"), (8, "INT8"), (4, "INT4")):
+                key = f"onnxruntime {name}"
+                steps[key] = group_query(heads, kv_heads, size, past, bits, arguments.threads, rng)
+            times = {name: [] for name in steps}
+            for round_number in range(arguments.rounds + 2):
+                for name, step in steps.items():
+                    start = time.perf_counter()
+                    step()
+                    if round_number >= 2:
+                        times[name].append(1e6 * (time.perf_counter() - start))
+            for name, samples in times.items():
+                case = f"({heads}, {kv_heads}, {size}) past {past}: {name}"
+                results[f"{case}, us"] = bootstrap(samples)
+                base = np.asarray(times["refeed FLOAT"])
+                results[f"{case} / refeed FLOAT"] = bootstrap(np.asarray(samples) / base)
+    report(results, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()

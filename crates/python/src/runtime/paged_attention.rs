@@ -1,0 +1,318 @@
+//! `PagedAttention`, `PageFormat`, `PagedStatistics`: the opt-in kernel of `ai.rt::PagedAttention`.
+
+use crate::error::{Class, IntoPyErr};
+use crate::interop;
+use crate::run;
+use crate::runtime::context::PyRuntimeContext;
+use crate::runtime::tensor::{PyTensor, Warned, size};
+use crate::runtime::value::{self, Reader};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use refeed_runtime::kernel::OpError;
+use refeed_runtime::paged_attention::{
+    Format, FormatSelector, Formats, Options, PagedAttention, PartialBlocks, Statistics,
+};
+use refeed_values::{DType, Tensor};
+
+#[pyclass(name = "PageFormat", module = "refeed.runtime", frozen, eq)]
+#[derive(Clone, PartialEq)]
+pub(crate) struct PyPageFormat {
+    inner: Format,
+}
+
+#[pymethods]
+impl PyPageFormat {
+    #[new]
+    #[pyo3(signature = (storage_type = 1, scale = 1.0, zero_point = 0))]
+    fn new(
+        py: Python<'_>,
+        storage_type: i32,
+        scale: f32,
+        zero_point: i32,
+    ) -> PyResult<PyPageFormat> {
+        let storage = DType::from_onnx(storage_type).ok_or_else(|| {
+            let text =
+                format!("storage_type: expected the number of an element type, got {storage_type}");
+            Class::ValueType.error(py, text)
+        })?;
+        let inner = Format {
+            storage,
+            scale,
+            zero_point,
+        };
+        inner
+            .check()
+            .map_err(|error| OpError::from(error).into_py(py))?;
+        Ok(PyPageFormat { inner })
+    }
+
+    #[getter]
+    fn storage_type(&self) -> i32 {
+        self.inner.storage as i32
+    }
+
+    #[getter]
+    fn scale(&self) -> f32 {
+        self.inner.scale
+    }
+
+    #[getter]
+    fn zero_point(&self) -> i32 {
+        self.inner.zero_point
+    }
+
+    fn __repr__(&self) -> String {
+        let Format {
+            storage,
+            scale,
+            zero_point,
+        } = self.inner;
+        format!("PageFormat({storage}, scale={scale}, zero_point={zero_point})")
+    }
+}
+
+#[pyclass(name = "PagedStatistics", module = "refeed.runtime", frozen, eq)]
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct PyPagedStatistics {
+    inner: Statistics,
+}
+
+impl PyPagedStatistics {
+    fn named(&self) -> [(&'static str, u64); 6] {
+        let all = &self.inner;
+        [
+            ("copied_bytes", all.copied_bytes),
+            ("dequantized_bytes", all.dequantized_bytes),
+            ("peak_workspace_bytes", all.peak_workspace_bytes),
+            ("validated_pages", all.validated_pages),
+            ("decoded_bytes", all.decoded_bytes),
+            ("tile_bytes", all.tile_bytes),
+        ]
+    }
+}
+
+#[pymethods]
+impl PyPagedStatistics {
+    #[getter]
+    fn copied_bytes(&self) -> u64 {
+        self.inner.copied_bytes
+    }
+
+    #[getter]
+    fn dequantized_bytes(&self) -> u64 {
+        self.inner.dequantized_bytes
+    }
+
+    #[getter]
+    fn peak_workspace_bytes(&self) -> u64 {
+        self.inner.peak_workspace_bytes
+    }
+
+    #[getter]
+    fn validated_pages(&self) -> u64 {
+        self.inner.validated_pages
+    }
+
+    #[getter]
+    fn decoded_bytes(&self) -> u64 {
+        self.inner.decoded_bytes
+    }
+
+    #[getter]
+    fn tile_bytes(&self) -> u64 {
+        self.inner.tile_bytes
+    }
+
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, count) in self.named() {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        let fields = self.named().map(|(name, count)| format!("{name}={count}"));
+        format!("PagedStatistics({})", fields.join(", "))
+    }
+}
+
+/// A function of Python that chooses formats.
+struct Selector(Py<PyAny>);
+
+impl FormatSelector for Selector {
+    fn select(&self, key: &Tensor, value: &Tensor, retained: usize) -> Result<Formats, OpError> {
+        let chosen = run::reattached(|py| -> PyResult<Formats> {
+            let tensor = |tensor: &Tensor, name: &str| {
+                let name = PyString::new(py, name).unbind();
+                Bound::new(py, PyTensor::new(tensor.clone(), name, Warned::default()))
+            };
+            let arguments = (tensor(key, "K")?, tensor(value, "V")?, retained);
+            formats(&self.0.bind(py).call1(arguments)?)
+        });
+        chosen.map_err(|error| OpError::Custom(Box::new(error)))
+    }
+}
+
+/// What a selector returned: nothing for FLOAT, one format for both, or one for keys and one for values.
+fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
+    let refused = || {
+        let kind = chosen.get_type();
+        PyTypeError::new_err(format!(
+            "format_selector: expected None, a PageFormat or a tuple of two, got {kind}"
+        ))
+    };
+    if chosen.is_none() {
+        return Ok(Formats::default());
+    }
+    if let Ok(format) = chosen.cast::<PyPageFormat>() {
+        return Ok(Formats::both(format.get().inner));
+    }
+    let pair = chosen.cast::<PyTuple>().map_err(|_| refused())?;
+    if pair.len() != 2 {
+        return Err(refused());
+    }
+    let (key, value) = (pair.get_item(0)?, pair.get_item(1)?);
+    match (key.cast::<PyPageFormat>(), value.cast::<PyPageFormat>()) {
+        (Ok(key), Ok(value)) => Ok(Formats {
+            key: key.get().inner,
+            value: value.get().inner,
+        }),
+        _ => Err(refused()),
+    }
+}
+
+#[pyclass(name = "PagedAttention", module = "refeed.runtime", frozen)]
+pub(crate) struct PyPagedAttention {
+    inner: PagedAttention,
+}
+
+#[pymethods]
+impl PyPagedAttention {
+    #[new]
+    #[pyo3(signature = (*, format_selector = None, partial_blocks = "sealed"))]
+    fn new(
+        py: Python<'_>,
+        format_selector: Option<Bound<'_, PyAny>>,
+        partial_blocks: &str,
+    ) -> PyResult<PyPagedAttention> {
+        let partial_blocks = match partial_blocks {
+            "sealed" => PartialBlocks::Sealed,
+            "fill" => PartialBlocks::Fill,
+            got => {
+                let text = format!("partial_blocks: expected 'sealed' or 'fill', got {got:?}");
+                return Err(Class::ValueType.error(py, text));
+            }
+        };
+        let inner = match format_selector {
+            None => PagedAttention::default(),
+            Some(function) if function.is_callable() => {
+                PagedAttention::with_selector(Selector(function.unbind()))
+            }
+            Some(other) => {
+                let kind = other.get_type();
+                return Err(PyTypeError::new_err(format!(
+                    "format_selector: expected a function of K, V and the number of retained tokens, got {kind}"
+                )));
+            }
+        };
+        let inner = inner.partial_blocks(partial_blocks);
+        Ok(PyPagedAttention { inner })
+    }
+
+    #[pyo3(signature = (context = None))]
+    fn register(
+        &self,
+        py: Python<'_>,
+        context: Option<&Bound<'_, PyRuntimeContext>>,
+    ) -> PyResult<()> {
+        let registered = match context {
+            Some(context) => self.inner.register_in(&context.get().inner),
+            None => self.inner.register(),
+        };
+        registered.map_err(|error| error.into_py(py))
+    }
+
+    #[pyo3(signature = (q, k, v, past, *, block_size = None, max_tokens = None, is_causal = true, left_window_size = -1))]
+    #[allow(clippy::too_many_arguments)] // the operator's inputs and attributes
+    fn __call__<'py>(
+        &self,
+        q: &Bound<'py, PyAny>,
+        k: &Bound<'py, PyAny>,
+        v: &Bound<'py, PyAny>,
+        past: &Bound<'py, PyAny>,
+        block_size: Option<&Bound<'py, PyAny>>,
+        max_tokens: Option<&Bound<'py, PyAny>>,
+        is_causal: bool,
+        left_window_size: i64,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let py = q.py();
+        let tensor = |value: &Bound<'py, PyAny>, name: &str| {
+            interop::tensor(value).map_err(|refused| refused.named(py, "tensor", name))
+        };
+        let count = |given: Option<&Bound<'py, PyAny>>, what: &str, default: usize| match given {
+            Some(given) => size(given, what),
+            None => Ok(default),
+        };
+        let defaults = Options::default();
+        let options = Options {
+            block_size: count(block_size, "block_size", defaults.block_size)?,
+            max_tokens: count(max_tokens, "max_tokens", defaults.max_tokens)?,
+            is_causal,
+            left_window_size: match left_window_size {
+                -1 => None,
+                window => Some(u64::try_from(window).map_err(|_| {
+                    let text = format!("left_window_size: expected -1 or more, got {window}");
+                    Class::ValueType.error(py, text)
+                })?),
+            },
+        };
+        let (q, k, v) = (tensor(q, "Q")?, tensor(k, "K")?, tensor(v, "V")?);
+        let past = Reader::new("input", None).read(past, &PyString::new(py, "past"))?;
+        let kernel = self.inner.clone();
+        let outcome = run::detached(py, move || kernel.call(&q, &k, &v, &past, &options));
+        let result = outcome?;
+        let warned = Warned::default();
+        let written =
+            |value, name: &str| value::write(py, value, &PyString::new(py, name).unbind(), &warned);
+        let statistics = PyPagedStatistics {
+            inner: result.statistics,
+        };
+        (
+            written(result.y.into(), "Y")?,
+            written(result.present, "present")?,
+            Bound::new(py, statistics)?,
+        )
+            .into_pyobject(py)
+    }
+
+    fn statistics(&self) -> PyPagedStatistics {
+        PyPagedStatistics {
+            inner: self.inner.statistics(),
+        }
+    }
+
+    fn total_statistics(&self) -> PyPagedStatistics {
+        PyPagedStatistics {
+            inner: self.inner.total_statistics(),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<PagedAttention {:?}>", self.statistics().__repr__())
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (context = None, *, format_selector = None, partial_blocks = "sealed"))]
+pub(crate) fn register_paged_attention<'py>(
+    py: Python<'py>,
+    context: Option<&Bound<'py, PyRuntimeContext>>,
+    format_selector: Option<Bound<'py, PyAny>>,
+    partial_blocks: &str,
+) -> PyResult<Bound<'py, PyPagedAttention>> {
+    let kernel = PyPagedAttention::new(py, format_selector, partial_blocks)?;
+    kernel.register(py, context)?;
+    Bound::new(py, kernel)
+}
