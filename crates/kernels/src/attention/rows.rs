@@ -199,6 +199,7 @@ pub(super) fn values<C: Cells, S: Simd<f32>>(
 
 /// [`values`] of `M` queries and `near` rows from `start` on, `R` registers of columns at a time.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // tokens and parts index several arrays
 fn few_values<C: Cells, S: Simd<f32>, const M: usize, const R: usize>(
     s: S,
     (weights, left): (&[f32], usize),
@@ -281,20 +282,20 @@ fn add_in_order<C: Cells, S: Simd<f32>, const M: usize, const R: usize>(
     let first = unit * C::PARTS;
     for i in 0..M.min(left) {
         let mut v = [s.splat(0.0); 4];
-        for part in 0..C::PARTS {
-            v[part] = acc[i][g * C::PARTS + part];
+        for (part, v) in v.iter_mut().enumerate().take(C::PARTS) {
+            *v = acc[i][g * C::PARTS + part];
         }
         let v = in_order::<C, S>(s, v);
-        for part in 0..C::PARTS {
+        for (part, v) in v.into_iter().enumerate().take(C::PARTS) {
             let at = first + part * S::LANES;
             if at >= stride {
                 break; // codes past the last column
             }
             let sums = &mut sums[i * stride + at..][..S::LANES];
             let sum = match by {
-                By::One => s.add(v[part], s.load(sums)),
-                By::All(by) => s.fma(v[part], s.splat(by), s.load(sums)),
-                By::Columns(by) => s.fma(v[part], s.load(&by[at..]), s.load(sums)),
+                By::One => s.add(v, s.load(sums)),
+                By::All(by) => s.fma(v, s.splat(by), s.load(sums)),
+                By::Columns(by) => s.fma(v, s.load(&by[at..]), s.load(sums)),
             };
             s.store(sum, sums);
         }

@@ -245,7 +245,7 @@ impl<C: Cells> Op<f32> for Scores<'_, C> {
 /// NaN for what is not finite: negative infinity would count as a key without weight.
 #[inline(always)]
 fn checked(x: f32) -> f32 {
-    x + (x - x)
+    x + 0.0 * x
 }
 
 /// Weights of a run of rows: of query `i` and row `t`, `values[i * TILE + t]`.
@@ -400,8 +400,8 @@ impl<C: Cells> Op<f32> for WidenRows<'_, C> {
                     false => load_part::<C, S>(s, units),
                 };
                 let mut v = [s.splat(0.0); 4];
-                for part in 0..C::PARTS {
-                    v[part] = C::part(s, held, part);
+                for (part, v) in v.iter_mut().enumerate().take(C::PARTS) {
+                    *v = C::part(s, held, part);
                 }
                 let v = in_order::<C, S>(s, v);
                 for (v, out) in v.into_iter().zip(out.chunks_mut(l)) {

@@ -181,14 +181,14 @@ fn oracle(
         let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
         let sum: f64 = weights.iter().sum();
-        for d in 0..e.width {
-            let total: f64 = weights
-                .iter()
-                .zip(&seen)
-                .map(|(w, &t)| w * f64::from(value[slice][t][d]))
-                .sum();
-            out.push(if seen.is_empty() { 0.0 } else { total / sum });
-        }
+        let column = |d: usize| -> f64 {
+            let rows = weights.iter().zip(&seen);
+            rows.map(|(w, &t)| w * f64::from(value[slice][t][d])).sum()
+        };
+        out.extend((0..e.width).map(|d| match seen.is_empty() {
+            true => 0.0,
+            false => column(d) / sum,
+        }));
     }
     out
 }
