@@ -16,10 +16,10 @@ MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(B
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## Install into .venv and decode the shipped model with its state kept
+demo: ## Install into .venv and let the shipped model tell a story with its state kept
 	$(PYTHON) -m venv .venv
 	@echo "building refeed (some minutes the first time) ..."
-	.venv/bin/pip install --quiet .
+	.venv/bin/pip install --quiet '.[text]'
 	.venv/bin/refeed demo
 
 test: fmt lint test-rust test-isa test-faults test-python typecheck docs loom tsan asan ## All that CI checks

@@ -13,7 +13,8 @@ import numpy as np
 import onnxruntime
 import refeed
 from measure import bootstrap, report
-from refeed.decoding import Prompt, Stateful, empty_caches
+from refeed.decoding import Prompt, Stateful
+from refeed.runtime import empty_caches
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "data" / "models"
 PROMPT = [1, 17, 42, 99, 7]

@@ -1,4 +1,4 @@
-"""The command `refeed`: inspect, bind, generate, demo."""
+"""The command `refeed`: inspect, bind, generate, chat, bench, demo."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import refeed
-from refeed.commands import bind, binding, demo, generate, inspect
+from refeed.commands import bench, bind, binding, chat, demo, generate, inspect
 
 __all__ = ["main"]
 
@@ -18,7 +18,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="refeed", description="Stateful ONNX inference on CPU.")
     parser.add_argument("--version", action="version", version=f"refeed {refeed.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (inspect, bind, generate, demo):
+    for module in (inspect, bind, generate, chat, bench, demo):
         module.add_parser(commands)
     return parser
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has seen enough; nothing is left to be flushed.
         sys.stderr.close()
         return 1
-    except (refeed.Error, OSError, MemoryError, OverflowError) as error:
+    except (refeed.Error, OSError, MemoryError, OverflowError, ImportError) as error:
         print(f"refeed {options.command}: {error}", file=sys.stderr)
         return 1
 

@@ -15,70 +15,12 @@ from refeed._native import (
     RuntimeContext,
     RuntimeSession,
     Tensor,
-    ValueInfo,
 )
 from refeed.runtime import RuntimeEventAction
 
-__all__ = ["Counters", "Prompt", "Stateful", "Stateless", "Stepper", "decode", "empty_caches"]
+__all__ = ["Counters", "Prompt", "Stateful", "Stateless", "Stepper", "decode"]
 
-_DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64"}
 _INT32, _INT64 = 6, 7
-
-
-def _dtype(value: ValueInfo) -> np.dtype[Any]:
-    """Return the NumPy type of a declared value."""
-    if value.data_type == 16:
-        import ml_dtypes  # only models of this type need it
-
-        made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return made
-    if value.data_type not in _DTYPES:
-        raise errors.ValueTypeError(f"input `{value.name}`: no initial value can be made for {value.type}")
-    return np.dtype(_DTYPES[value.data_type])
-
-
-def empty_caches(model: Model, batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
-    """Make the initial values of all bound inputs from their declared types.
-
-    Known dimensions are taken, also those that only the operators behind the bound output tell (a head size that the
-    model declares by a name). The first dimension is `batch` where it is a symbol, and so is the symbol of the first
-    dimension of `input_ids` wherever it stands; every other symbol is 0.
-
-    Parameters
-    ----------
-    model : Model
-        A model with bindings.
-    batch : int
-        Extent of the first axis where the model does not say it.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray
-        Zeros, by input name.
-
-    Raises
-    ------
-    refeed.ValueTypeError
-        When an input declares no shape or an element type that NumPy does not have.
-    """
-    bound = {binding.input: binding.output for binding in model.bindings}
-    inferred = {value.name: value.shape for value in RuntimeSession(model).output_types}
-    tokens = next((value.shape for value in model.inputs if value.name == "input_ids"), None)
-    rows = tokens[0] if tokens and isinstance(tokens[0], str) else None
-    caches = {}
-    for value in model.inputs:
-        if value.name not in bound:
-            continue
-        if value.shape is None:
-            raise errors.ValueTypeError(f"input `{value.name}`: no initial value can be made for {value.type}")
-        known = inferred[bound[value.name]] or value.shape
-        if len(known) != len(value.shape):
-            known = value.shape
-        shape = [batch if axis == 0 or dim == rows is not None else 0 for axis, dim in enumerate(value.shape)]
-        for axis, dims in enumerate(zip(value.shape, known, strict=True)):
-            shape[axis] = next((dim for dim in dims if isinstance(dim, int)), shape[axis])
-        caches[value.name] = np.zeros(shape, _dtype(value))
-    return caches
 
 
 @dataclasses.dataclass
@@ -253,7 +195,10 @@ class Prompt:
             "attention_mask": np.ones((1, self._length), np.int64),
             "position_ids": np.arange(start, self._length, dtype=np.int64)[None],
         }
-        return {name: made[name].astype(_dtype(value), copy=False) for name, value in self._current.items()}
+        return {
+            name: made[name].astype(np.int32 if value.data_type == _INT32 else np.int64, copy=False)
+            for name, value in self._current.items()
+        }
 
 
 def decode(

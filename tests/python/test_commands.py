@@ -1,10 +1,8 @@
 """The command line."""
 
-import filecmp
 import json
 import os
 import pathlib
-import pty
 import re
 import signal
 import subprocess
@@ -87,6 +85,61 @@ def test_bind_names_both_files_it_writes(capsys: Capture, cases: pathlib.Path, t
     assert "bindings (uses: any):" in out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate", "x", "--prompt-ids", "1,a"],
+        ["generate", "x", "--prompt-ids", "-1"],
+        ["generate", "x", "--prompt-ids", "1", "--max-new-tokens", "0"],
+        ["generate", "x"],
+        ["generate", "x", "a text", "--prompt-ids", "1"],
+        ["generate", "x", "a text", "--top-k", "0"],
+        ["generate", "x", "a text", "--eos-token-id", "-1"],
+        ["chat", "x", "--temperature", "warm"],
+        ["bench"],
+        ["bench", "x", "--only", "other"],
+        ["bench", "x", "--rounds", "0"],
+        ["bind", "x", "y"],
+        ["inspect", "x", "--uses", "any"],
+        ["generate", "x", "--prompt-ids", "1", "--publish", "once"],
+        ["demo", "--uses", "any"],
+        ["nonsense"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_wrong_command_lines(arguments: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--bind", "past=present,delta"], "INPUT=OUTPUT"),
+        (["--bind", "past=present", "--publish", "once", "--publish", "always"], "one policy"),
+        (["--bind", "past=present", "--publish", "never"], "never"),
+        (["--bind", "nonsense"], "unknown naming scheme"),
+    ],
+)
+def test_wrong_bindings(options: list[str], text: str, capsys: Capture, tmp_path: pathlib.Path) -> None:
+    source = tmp_path / "plain.onnx"
+    onnx.save(graphs.accumulate(), source)
+    code, _, err = run(capsys, "bind", source, tmp_path / "out.onnx", *options)
+    assert code == 1
+    assert text in err
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_missing_files_are_one_line(capsys: Capture, tmp_path: pathlib.Path) -> None:
+    code, _, err = run(capsys, "inspect", tmp_path / "missing.onnx")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "missing.onnx" in err
+
+
 def test_commands_bind_nothing_unasked(capsys: Capture, cases: pathlib.Path) -> None:
     code, _, err = run(capsys, "generate", cases / "dynamo18_llama" / "model.onnx", "--prompt-ids", "1,2")
     assert code == 1
@@ -142,106 +195,6 @@ def test_generate_makes_the_stored_tokens(capsys: Capture, cases: pathlib.Path, 
         *("--max-new-tokens", len(want), "--bind", "known", "--uses", "any"),
     )
     assert f"tokens: {','.join(map(str, want[:2]))}\n" in first[1]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["generate", "x", "--prompt-ids", "1,a"],
-        ["generate", "x", "--prompt-ids", "-1"],
-        ["generate", "x", "--prompt-ids", "1", "--max-new-tokens", "0"],
-        ["generate", "x"],
-        ["bind", "x", "y"],
-        ["inspect", "x", "--uses", "any"],
-        ["generate", "x", "--prompt-ids", "1", "--publish", "once"],
-        ["demo", "--uses", "any"],
-        ["nonsense"],
-        [],
-    ],
-    ids=" ".join,
-)
-def test_wrong_command_lines(arguments: list[str], capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
-    assert "usage" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--bind", "past=present,delta"], "INPUT=OUTPUT"),
-        (["--bind", "past=present", "--publish", "once", "--publish", "always"], "one policy"),
-        (["--bind", "past=present", "--publish", "never"], "never"),
-        (["--bind", "nonsense"], "unknown naming scheme"),
-    ],
-)
-def test_wrong_bindings(options: list[str], text: str, capsys: Capture, tmp_path: pathlib.Path) -> None:
-    source = tmp_path / "plain.onnx"
-    onnx.save(graphs.accumulate(), source)
-    code, _, err = run(capsys, "bind", source, tmp_path / "out.onnx", *options)
-    assert code == 1
-    assert text in err
-    assert not (tmp_path / "out.onnx").exists()
-
-
-def test_missing_files_are_one_line(capsys: Capture, tmp_path: pathlib.Path) -> None:
-    code, _, err = run(capsys, "inspect", tmp_path / "missing.onnx")
-    assert code == 1
-    assert err.count("\n") == 1
-    assert "missing.onnx" in err
-
-
-def test_the_demo_counts_and_compares(capsys: Capture) -> None:
-    code, out, _ = run(capsys, "demo", "--max-new-tokens", 40)
-    assert code == 0
-    assert "--bind known --uses any" in out
-    assert "scheme kv" in out
-    table = {}
-    for line in out.splitlines():
-        label, *cells = re.split(r"\s{2,}", line)
-        table[label] = cells
-    kept, fed = table["cache bytes appended per token"]
-    # Two layers, keys and values, two heads of 16 floats.
-    assert kept == fed == f"{2 * 2 * 2 * 16 * 4} B"
-    # From 5 prompt tokens the caches of 4 * 128 bytes a row grow once, at 32 rows; by hand each step copies all.
-    kept, fed = table["prefix bytes copied"]
-    assert kept == "16.0 KiB"
-    assert fed == f"{sum(range(5, 44)) * 512 / 1024:.1f} KiB"
-    kept, fed = table["cache buffers allocated"]
-    assert (kept, fed) == ("8", str(4 * 40))
-    assert "both ways, each run twice, gave the same tokens" in out
-    assert "Reshape writes the cache again each step" in out
-    assert re.search(r"^tokens: (\d+,){24}\.\.\.$", out, re.MULTILINE)
-    assert "cache length: 44" in out
-    assert re.search(r"cache capacity: \d+ rows", out)
-
-
-def test_the_shipped_decoder_is_the_tested_one(root: pathlib.Path, cases: pathlib.Path) -> None:
-    shipped = root / "python" / "refeed" / "data" / "demo" / "model.onnx"
-    assert filecmp.cmp(shipped, cases / "dynamo18_llama" / "model.onnx", shallow=False)
-
-
-def test_a_live_line_only_on_a_terminal() -> None:
-    command = [sys.executable, "-m", "refeed", "demo", "--max-new-tokens", "30"]
-    plain = subprocess.run(command, capture_output=True, timeout=120, check=True)  # noqa: S603
-    assert plain.stderr == b""
-    parent, child = pty.openpty()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=child) as process:  # noqa: S603
-        os.close(child)
-        shown = b""
-        while True:
-            try:
-                part = os.read(parent, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            shown += part
-    os.close(parent)
-    assert process.returncode == 0
-    assert b"of 30 tokens" in shown
-    assert shown.endswith(b"\r\x1b[K")
 
 
 def test_ctrl_c_prints_what_there_is(cases: pathlib.Path) -> None:

@@ -2,13 +2,16 @@
 
 import argparse
 import sys
+from typing import TextIO
 
 import refeed
 from refeed._native import BindReport, Model
+from refeed.text import ModelSettings
 
 __all__ = ["NOTHING_BOUND", "add_options", "bind", "bound", "check"]
 
 NOTHING_BOUND = "the model binds no input to an output; say what to bind with --bind known or --bind PAIRS"
+GENAI_CONFIG = "genai_config"
 
 
 def add_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -19,7 +22,8 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = False) -> N
         action="append",
         required=required,
         help="`known` for the table of known naming schemes, the name of one scheme, a template such as "
-        "'past.{i}.key -> present.{i}.key', or pairs INPUT=OUTPUT separated by commas; may be given more than once",
+        "'past.{i}.key -> present.{i}.key', pairs INPUT=OUTPUT separated by commas, or `genai_config` for the names in "
+        "the genai_config.json beside the model; may be given more than once",
     )
     parser.add_argument(
         "--uses",
@@ -56,20 +60,27 @@ def _pairs_and_patterns(texts: list[str]) -> tuple[list[tuple[str, str]], list[s
     return pairs, patterns
 
 
-def bound(model: Model, options: argparse.Namespace) -> Model:
-    """Return the model with what `--bind` asks for, and print what was bound."""
+def bound(model: Model, options: argparse.Namespace, *, notes: TextIO | None = None) -> tuple[Model, BindReport | None]:
+    """Return the model with what `--bind` asks for, and the report, which is printed to `notes` (standard output)."""
     if not options.bind:
-        return model
+        return model, None
     result, report = bind(model, options)
-    print(report)
+    print(report, file=notes or sys.stdout)
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    return result
+    return result, report
 
 
 def bind(model: Model, options: argparse.Namespace) -> tuple[Model, BindReport]:
     """Bind what the options ask for."""
-    pairs, patterns = _pairs_and_patterns(options.bind)
+    pairs, patterns = _pairs_and_patterns([text for text in options.bind if text != GENAI_CONFIG])
+    if GENAI_CONFIG in options.bind:
+        named = ModelSettings.beside(options.model).pairs
+        if not named:
+            raise refeed.ValueTypeError(
+                f"--bind {GENAI_CONFIG}: expected names of caches beside {options.model}, got none"
+            )
+        pairs += named
     single = dict(text.rsplit("=", 1) for text in options.publish if "=" in text)
     general = [text for text in options.publish if "=" not in text]
     if len(general) > 1 or (general and single):

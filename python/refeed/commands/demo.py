@@ -1,4 +1,4 @@
-"""`refeed demo`: the shipped decoder with its state kept, beside the same model run statelessly."""
+"""`refeed demo`: the shipped decoder tells a story, with its state kept and beside the same model run statelessly."""
 
 import argparse
 import statistics
@@ -8,13 +8,21 @@ from typing import Any
 import refeed
 from refeed._native import Model
 from refeed.commands import binding
-from refeed.commands.generate import positive
+from refeed.commands.decoder import OpenedDecoder, open_decoder, positive
+from refeed.commands.generate import answer
+from refeed.commands.live_text import LiveText
 from refeed.commands.table import LiveLine, amount, rows
-from refeed.decoding import Counters, Stateful, Stateless, Stepper, decode, empty_caches, shipped_model
+from refeed.decoding import Counters, Stateful, Stateless, Stepper, decode, shipped_model
+from refeed.runtime import GenerationOptions, Generator, empty_caches
+from refeed.text import TextStream
 
 __all__ = ["add_parser"]
 
+# The prompt of the shipped decoder, and that of others.
+BEGINNING = "Once upon a time"
 PROMPT = [1, 17, 42, 99, 7]
+# How the shipped decoder tells.
+TEMPERATURE, SEED = 0.7, 7
 # How many of the new tokens are printed.
 SHOWN = 24
 
@@ -28,10 +36,12 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def _decode(title: str, stepper: Stepper, count: int, line: LiveLine) -> tuple[list[int], list[float]]:
+def _decode(
+    title: str, stepper: Stepper, prompt: list[int], count: int, line: LiveLine
+) -> tuple[list[int], list[float]]:
     tokens: list[int] = []
     times: list[float] = []
-    for token, seconds in decode(stepper, PROMPT, count):
+    for token, seconds in decode(stepper, prompt, count):
         tokens.append(token)
         times.append(seconds)
         line.show(f"{title}: {len(tokens)} of {count} tokens, {1 / seconds:.0f} tokens/s")
@@ -42,13 +52,21 @@ def _decode(title: str, stepper: Stepper, count: int, line: LiveLine) -> tuple[l
 class _Measured:
     """One way of running the model: a pass that counts, and a pass that is timed with events off."""
 
-    def __init__(self, title: str, make: Callable[[Counters | None], Stepper], count: int, line: LiveLine) -> None:
+    def __init__(
+        self,
+        title: str,
+        make: Callable[[Counters | None], Stepper],
+        prompt: list[int],
+        count: int,
+        line: LiveLine,
+    ) -> None:
         self.title = title
         self.counters = Counters()
+        self._prompt_tokens = len(prompt)
         stepper = make(self.counters)
-        self.tokens, _ = _decode(f"{title}, counting", stepper, count, line)
+        self.tokens, _ = _decode(f"{title}, counting", stepper, prompt, count, line)
         self.stepper = stepper
-        timed, times = _decode(title, make(None), count, line)
+        timed, times = _decode(title, make(None), prompt, count, line)
         self.same = timed == self.tokens
         # The first step runs the prompt.
         self.seconds = times[1:] or times
@@ -65,7 +83,7 @@ class _Measured:
             f"{1 / statistics.median(self.seconds):.0f}",
             f"{statistics.median(self.seconds) * 1e3:.3f} ms",
             # Every token but the last new one is in the cache.
-            amount(counters.append_copied_bytes / (len(PROMPT) + steps - 1)),
+            amount(counters.append_copied_bytes / (self._prompt_tokens + steps - 1)),
             amount(counters.prefix_copied_bytes),
             str(counters.allocations),
             written,
@@ -102,20 +120,42 @@ def _capacity(model: Model, stepper: Stateful) -> Sequence[str]:
     ]
 
 
+def _tell(opened: OpenedDecoder, prompt: list[int]) -> None:
+    """Let the shipped decoder tell a story, as its tokens come."""
+    options = GenerationOptions(
+        **{**opened.settings.option_fields(), "max_new_tokens": 256, "temperature": TEMPERATURE, "seed": SEED}
+    )
+    generator = Generator(opened.model, options)
+    generator.append(prompt)
+    live = LiveText()
+    live.write(BEGINNING)
+    answer(generator, options, TextStream(opened.needed_tokenizer(), prompt=prompt), live)
+    live.finish()
+
+
 def run(options: argparse.Namespace) -> int:
-    """Decode four times: with and without the state, counting and timed."""
-    path = options.model or shipped_model()
-    if options.model is None and not options.bind:
-        options.bind, options.uses = ["known"], "any"
-        print("the shipped decoder, bound with --bind known --uses any:")
-    model = binding.bound(refeed.load(path), options)
+    """Tell a story; then decode four times: with and without the state, counting and timed."""
+    shipped = options.model is None
+    options.model = options.model or shipped_model()
+    try:
+        opened = open_decoder(options, text=shipped)
+    except ImportError as error:
+        print(f"{error}, and the demo tells a story")
+        opened = open_decoder(options, text=False)
+    model = opened.model
     if not model.bindings:
         raise refeed.ModelError(binding.NOTHING_BOUND)
-    line = LiveLine()
-    kept = _Measured("state kept", lambda c: Stateful(model, empty_caches(model), c), options.max_new_tokens, line)
-    fed = _Measured("stateless", lambda c: Stateless(model, empty_caches(model), c), options.max_new_tokens, line)
+    prompt = PROMPT
+    if opened.tokenizer is not None:
+        prompt = opened.tokenizer.encode(BEGINNING)
+        print("the shipped decoder, whose file says which output feeds which input, tells a story:\n")
+        _tell(opened, prompt)
+    line, count = LiveLine(), options.max_new_tokens
+    empty = empty_caches(model)
+    kept = _Measured("state kept", lambda c: Stateful(model, empty, c), prompt, count, line)
+    fed = _Measured("stateless", lambda c: Stateless(model, empty, c), prompt, count, line)
     print()
-    print(f"{len(PROMPT)} prompt tokens, {options.max_new_tokens} new tokens, one sequence")
+    print(f"{len(prompt)} prompt tokens, {count} new tokens, one sequence")
     print(rows(zip(LABELS, kept.cells(), fed.cells(), strict=True), indent=""))
     if kept.counters.rewritten.get("Reshape"):
         print(REPEATED)

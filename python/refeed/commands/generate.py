@@ -1,17 +1,21 @@
-"""`refeed generate`: greedy decoding of a prompt, with the caches kept in a state."""
+"""`refeed generate`: continue a text, or token ids, as a model predicts."""
 
 import argparse
+import dataclasses
+import json
 import sys
 import time
 from typing import Any
 
 import refeed
 from refeed.commands import binding
+from refeed.commands.decoder import OpenedDecoder, add_generation_options, open_decoder
+from refeed.commands.live_text import LiveText
 from refeed.commands.table import LiveLine, rows
-from refeed.decoding import Stateful, decode, empty_caches
-from refeed.runtime import RuntimeContext
+from refeed.runtime import GenerationOptions, Generator, RuntimeContext
+from refeed.text import TextStream
 
-__all__ = ["add_parser"]
+__all__ = ["Answer", "add_parser", "answer"]
 
 INTERRUPTED = 130
 # Rows of the table of slow nodes.
@@ -28,17 +32,6 @@ def _ids(text: str) -> list[int]:
     return ids
 
 
-def positive(text: str) -> int:
-    """Read a count of at least 1."""
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"expected a positive integer, got `{text}`")
-    return count
-
-
 def slowest(context: RuntimeContext) -> list[list[str]]:
     """Return the nodes that took the most time, as lines of a table."""
     table = context.node_table()
@@ -53,11 +46,14 @@ def slowest(context: RuntimeContext) -> list[list[str]]:
 
 def add_parser(commands: Any) -> None:
     """Add the command."""
-    parser = commands.add_parser("generate", help="decode a prompt greedily")
-    parser.add_argument("model", metavar="MODEL", help="path of an exported decoder")
-    parser.add_argument("--prompt-ids", metavar="IDS", type=_ids, required=True, help="token ids, separated by commas")
-    parser.add_argument("--max-new-tokens", metavar="N", type=positive, default=20, help="tokens to make (20)")
-    parser.add_argument("--eos-token-id", metavar="ID", type=int, help="a token that ends the sequence")
+    parser = commands.add_parser("generate", help="continue a text, or token ids, as a model predicts")
+    parser.add_argument("model", metavar="MODEL", help="path of an exported decoder, or of its folder")
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("text", metavar="TEXT", nargs="?", help="the prompt; `-` reads it from standard input")
+    prompt.add_argument("--prompt-ids", metavar="IDS", type=_ids, help="token ids in place of a text")
+    add_generation_options(parser, 20)
+    parser.add_argument("--chat", action="store_true", help="write the text as a user's message, by the chat template")
+    parser.add_argument("--json", action="store_true", help="print one JSON object in place of the text")
     parser.add_argument(
         "--trace", metavar="FILE", help="write a trace for Perfetto or Chrome, and print the slowest nodes"
     )
@@ -65,37 +61,141 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Decode, print the tokens and a closing table; after Ctrl-C, what there is so far."""
-    model = binding.bound(refeed.load(options.model), options)
-    if not model.bindings:
-        raise refeed.ModelError(binding.NOTHING_BOUND)
-    context = RuntimeContext(events_enabled=options.trace is not None)
-    stepper = Stateful(model, empty_caches(model), context=context)
-    line, tokens, times, interrupted = LiveLine(), [], [], False
+@dataclasses.dataclass
+class Answer:
+    """What a generation made, and how fast.
+
+    Attributes
+    ----------
+    tokens : list of int
+        The new tokens.
+    text : str
+        Their text, up to a stop string.
+    finish_reason : str
+        `eos`, `stop`, `length` or `interrupted`.
+    first_seconds, later_seconds : float
+        Until the first token, and from there to the last one.
+    """
+
+    tokens: list[int] = dataclasses.field(default_factory=list)
+    text: str = ""
+    finish_reason: str = "length"
+    first_seconds: float = 0.0
+    later_seconds: float = 0.0
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The rate after the first token; None for less than two tokens."""
+        return (len(self.tokens) - 1) / self.later_seconds if len(self.tokens) > 1 else None
+
+
+def answer(generator: Generator, options: GenerationOptions, stream: TextStream | None, live: LiveText) -> Answer:
+    """Generate, and show each token at once; after Ctrl-C, what there is so far."""
+    made, counting = Answer(), LiveLine()
     begun = time.perf_counter()
+    tokens = generator.stream(options)
     try:
-        for token, seconds in decode(stepper, options.prompt_ids, options.max_new_tokens, options.eos_token_id):
-            tokens.append(token)
-            times.append(seconds)
-            rate = len(tokens) / (time.perf_counter() - begun)
-            line.show(f"{len(tokens)} of {options.max_new_tokens} tokens, {rate:.0f} tokens/s, last {token}")
+        for token in tokens:
+            made.tokens.append(token.token)
+            elapsed = time.perf_counter() - begun
+            if len(made.tokens) == 1:
+                made.first_seconds = elapsed
+            made.later_seconds = elapsed - made.first_seconds
+            if token.finish_reason is not None:
+                made.finish_reason = token.finish_reason
+            if stream is not None:
+                # What ends a text is no part of it.
+                piece = "" if token.finish_reason in ("eos", "stop") else stream.push(token.token)
+                made.text += piece
+                live.show(piece, len(made.tokens))
+                if stream.stopped is not None:
+                    made.finish_reason = "stop"
+                    break
+            else:
+                rate = len(made.tokens) / elapsed
+                limit = options.max_new_tokens
+                counting.show(f"{len(made.tokens)} of {limit} tokens, {rate:.0f} tokens/s, last {token.token}")
     except KeyboardInterrupt:
-        interrupted = True
-    line.clear()
-    print("tokens:", ",".join(map(str, tokens)))
-    later = times[1:]
-    prompt = f"{len(options.prompt_ids)} tokens"
-    table = [["prompt", f"{prompt}, {times[0] * 1e3:.2f} ms" if times else prompt]]
-    if later:
-        mean = sum(later) / len(later)
-        table.append(["per new token", f"{mean * 1e3:.3f} ms, {1 / mean:.0f} tokens/s"])
-    print(rows(table, indent=""))
-    print(stepper.state.explain())
+        made.finish_reason = "interrupted"
+    finally:
+        tokens.close()
+        counting.clear()
+    if stream is not None:
+        rest = stream.finish()
+        made.text += rest
+        live.write(rest)
+    return made
+
+
+def _prompt(opened: OpenedDecoder, options: argparse.Namespace) -> tuple[str | None, list[int]]:
+    """Return the prompt as text, if it is one, and as token ids."""
+    if options.prompt_ids is not None:
+        return None, options.prompt_ids
+    text = sys.stdin.read() if options.text == "-" else options.text
+    tokenizer = opened.needed_tokenizer()
+    if options.chat:
+        return text, tokenizer.encode_chat([{"role": "user", "content": text}])
+    return text, tokenizer.encode(text)
+
+
+def _rates(prompt_tokens: int, made: Answer) -> str:
+    """Return the closing table."""
+    prompt = f"{prompt_tokens} tokens"
+    table = [["prompt", f"{prompt}, {made.first_seconds * 1e3:.2f} ms" if made.tokens else prompt]]
+    if made.tokens_per_second is not None:
+        mean = 1e3 / made.tokens_per_second
+        table.append(["per new token", f"{mean:.3f} ms, {made.tokens_per_second:.0f} tokens/s"])
+    return rows(table, indent="")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Generate and print; after Ctrl-C, what there is so far."""
+    of_ids = options.prompt_ids is not None
+    notes = sys.stdout if of_ids and not options.json else sys.stderr
+    opened = open_decoder(options, notes, text=not of_ids or options.json)
+    settings = opened.options(options)
+    text, ids = _prompt(opened, options)
+    context = RuntimeContext(events_enabled=options.trace is not None)
+    generator = Generator(opened.model, settings, context=context)
+    generator.append(ids)
+    stream = None
+    if opened.tokenizer is not None:
+        stream = TextStream(opened.tokenizer, options.stop, ids)
+    elif options.stop:
+        raise refeed.ValueTypeError("--stop: expected a tokenizer.json beside the model, got none")
+    live = LiveText(on=not of_ids and not options.json)
+    made = answer(generator, settings, stream, live)
+    live.finish()
+    if options.json:
+        print(json.dumps(_json(opened, options, text, ids, made)))
+    elif of_ids:
+        print("tokens:", ",".join(map(str, made.tokens)))
+    if not options.json:
+        print(_rates(len(ids), made), file=notes)
+        if of_ids and opened.model.bindings:
+            print(generator.explain(), file=notes)
     if options.trace is not None:
         context.export_trace(options.trace)
-        print(rows(slowest(context), indent=""))
-    if interrupted:
-        print(f"interrupted after {len(tokens)} of {options.max_new_tokens} tokens", file=sys.stderr)
+        print(rows(slowest(context), indent=""), file=notes)
+    if made.finish_reason == "interrupted":
+        print(f"interrupted after {len(made.tokens)} of {options.max_new_tokens} tokens", file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+def _json(
+    opened: OpenedDecoder, options: argparse.Namespace, text: str | None, ids: list[int], made: Answer
+) -> dict[str, Any]:
+    """Return the result for machines. Times are in seconds."""
+    return {
+        "model": options.model,
+        "bindings": [[pair.input, pair.output] for pair in opened.model.bindings],
+        "prompt": text,
+        "prompt_tokens": ids,
+        "tokens": made.tokens,
+        "text": made.text if opened.tokenizer is not None else None,
+        "finish_reason": made.finish_reason,
+        "first_token_seconds": made.first_seconds,
+        "later_tokens_seconds": made.later_seconds,
+        "tokens_per_second": made.tokens_per_second,
+    }

@@ -36,7 +36,7 @@ def _bindings(model: Model) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """Print what there is to know; 1 when an operator is missing."""
-    model = binding.bound(refeed.load(options.model), options)
+    model, _ = binding.bound(refeed.load(options.model), options)
     given = set(model.initializer_names)
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(model.opsets.items()))
     print(f"opsets: {opsets}")

@@ -61,8 +61,8 @@ class TextStream:
         self.stopped: str | None = None
         self._decode = tokenizer.decode
         self._stop = tuple(stop)
-        # The window of tokens that is decoded each time; the text of its first `_shown` tokens is out. It must not begin
-        # inside a character, which would spoil the rest.
+        # The window of tokens that is decoded each time; the text of its first `_shown` tokens is out. It must
+        # not begin inside a character, which would spoil the rest.
         self._window = list(prompt[-CONTEXT:])
         while BROKEN in self._decode(self._window):
             del self._window[0]
