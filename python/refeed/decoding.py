@@ -18,7 +18,7 @@ from refeed._native import (
 )
 from refeed.runtime import RuntimeEventAction
 
-__all__ = ["Counters", "Prompt", "Stateful", "Stateless", "Stepper", "decode"]
+__all__ = ["Counters", "Prompt", "Stateful", "Stateless", "Stepper", "decode", "shipped_model"]
 
 _INT32, _INT64 = 6, 7
 
@@ -244,5 +244,5 @@ def decode(
 
 
 def shipped_model() -> str:
-    """Return the path of the decoder that the package ships."""
+    """Return the path of the decoder that the package ships, with its tokenizer beside it."""
     return os.path.join(os.path.dirname(__file__), "data", "demo", "model.onnx")

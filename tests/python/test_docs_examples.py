@@ -11,6 +11,7 @@ import refeed.decoding
 import refeed.errors
 import refeed.onnx.reference
 import refeed.runtime
+import refeed.text
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
@@ -22,6 +23,7 @@ PAGES = [
     "docs/paged-cache.md",
     "docs/paged-attention.md",
     "docs/state.md",
+    "docs/text.md",
     "docs/values.md",
     "docs/python-api.md",
 ]
@@ -92,7 +94,7 @@ def test_links_of_pages_lead_somewhere() -> None:
 def test_the_api_page_names_everything_public() -> None:
     words = set(re.findall(r"\w+", (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")))
     expected = {*refeed.decoding.__all__}
-    for module in (refeed, refeed.runtime, refeed.errors, refeed.onnx.reference):
+    for module in (refeed, refeed.runtime, refeed.errors, refeed.text, refeed.onnx.reference):
         for name in module.__all__:
             value = getattr(module, name)
             members = vars(value) if isinstance(value, type) else {}
