@@ -1,6 +1,7 @@
 """The command `refeed`: inspect, bind, generate, chat, bench, demo."""
 
 import argparse
+import io
 import sys
 import warnings
 from collections.abc import Sequence
@@ -40,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 for success, 1 for a model or value that cannot be used, 2 for a wrong command line, 130 after Ctrl-C.
     """
+    # Models write any character, and not every terminal can.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser = _parser()
     options = parser.parse_args(arguments)
     binding.check(parser, options)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import generation_models
 import numpy as np
 import onnx
 import onnxruntime
@@ -191,6 +192,8 @@ def test_what_is_missing_is_one_line(capsys: Capture, shipped: pathlib.Path, tmp
         (["chat", path, "--bind", "known"], "tokenizer.json"),
         (["generate", shipped, "Once", "--top-p", "7"], "top_p"),
         (["generate", shipped, "--prompt-ids", "100000"], "100000"),
+        (["generate", shipped, ""], "token"),
+        (["generate", shipped, "\udcff"], "text"),
         (["generate", tmp_path / "none.onnx", "Once"], "none.onnx"),
     ]:
         code, _, err = run(capsys, *arguments)
@@ -295,6 +298,18 @@ def test_bench_as_a_table_and_as_json(capsys: Capture, shipped: pathlib.Path) ->
     assert code == 0
     assert re.search(r"^time to first token +[\d.]+ ms$", out, re.MULTILINE)
     assert "onnxruntime" not in out
+
+
+def test_bench_of_a_model_without_caches(capsys: Capture, tmp_path: pathlib.Path) -> None:
+    # Its token is the number of columns it is fed: all that there are, at every step.
+    onnx.save(generation_models.of_width(), tmp_path / "model.onnx")
+    arguments = ("bench", tmp_path, "--prompt-tokens", 3, "--new-tokens", 4, "--rounds", 1, "--json")
+    code, out, err = run(capsys, *arguments)
+    assert code == 0
+    assert "binds no input" in err
+    result = json.loads(out)
+    assert result["skipped"] == {}
+    assert result["same_tokens"] is True
 
 
 def test_bench_says_when_tokens_differ(capsys: Capture, shipped: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,3 +427,18 @@ def test_ctrl_c_prints_the_text_so_far(shipped: pathlib.Path) -> None:
     result = json.loads(out)
     assert result["finish_reason"] == "interrupted"
     assert f"interrupted after {len(result['tokens'])} of 1000000 tokens" in err
+
+
+def test_a_terminal_that_cannot_write_a_character(shipped: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for name in SETTINGS:
+        shutil.copy(shipped.parent / name, tmp_path)
+    shutil.copy(shipped, tmp_path / "model.onnx")
+    # A space becomes a letter that ASCII has not.
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    replacing = {"type": "Replace", "pattern": {"String": " "}, "content": "\u00e9"}
+    tokenizer["decoder"] = {"type": "Sequence", "decoders": [tokenizer["decoder"], replacing]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    command = [sys.executable, "-m", "refeed", "generate", str(tmp_path), "Once upon", "--max-new-tokens", "1"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command, capture_output=True, env=environment, timeout=120, check=True)  # noqa: S603
+    assert ended.stdout == b"\\xe9a\n"

@@ -81,6 +81,10 @@ def _onnxruntime(model: Model, options: argparse.Namespace) -> tuple[Decode, Cal
         seconds: list[float] = []
         begun = time.perf_counter()
         for _ in range(count):
+            if not model.bindings:
+                # Nothing is handed back: each step sees everything anew.
+                current = [*prompt, *tokens]
+                feeder = Prompt(model, current)
             outputs = dict(zip(names, session.run(names, {**caches, **feeder.feeds(current)}), strict=True))
             caches = {binding.input: outputs[binding.output] for binding in model.bindings}
             current = [int(np.argmax(outputs["logits"][0, -1].astype(np.float32)))]

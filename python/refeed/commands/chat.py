@@ -152,6 +152,10 @@ def run(options: argparse.Namespace) -> int:
             except refeed.Error as error:
                 print(f"refeed chat: {error}", file=sys.stderr)
                 continue
+            except KeyboardInterrupt:
+                # Before the first token, or after the last one: nothing of this turn is kept.
+                print("interrupted", file=sys.stderr)
+                continue
             live.finish()
             continue
         if line.startswith("/") and line != "/help":
