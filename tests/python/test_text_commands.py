@@ -21,6 +21,7 @@ import pytest
 import refeed
 import tokenizers
 from refeed.__main__ import main
+from refeed.commands.live_text import LiveText
 
 Capture = pytest.CaptureFixture[str]
 SETTINGS = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
@@ -242,7 +243,6 @@ def test_a_talk_goes_back_and_forks(capsys: Capture, monkeypatch: pytest.MonkeyP
 def test_a_turn_evaluates_only_what_is_new(shipped: pathlib.Path) -> None:
     from refeed.commands.chat import Conversation
     from refeed.commands.decoder import OpenedDecoder
-    from refeed.commands.live_text import LiveText
     from refeed.runtime import GenerationOptions
     from refeed.text import ModelSettings, Tokenizer
 
@@ -412,6 +412,17 @@ def test_the_rate_stands_behind_the_text(shipped: pathlib.Path, capsys: Capture)
     # Without what is saved, shown and gone back over, it is the text.
     left = re.sub(rb"\x1b7.*?\x1b8|\x1b\[K", b"", shown).replace(b"\r\n", b"\n").decode()
     assert left.startswith(text)
+
+
+def test_a_model_does_not_steer_a_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "a\tb\x1b[2J\x9bc\u00e9\n"
+    live = LiveText()
+    live.write(text)
+    assert capsys.readouterr().out == text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    live = LiveText()
+    live.write(text)
+    assert capsys.readouterr().out == "a\tb\\x1b[2J\\x9bc\u00e9\n"
 
 
 def test_ctrl_c_prints_the_text_so_far(shipped: pathlib.Path) -> None:

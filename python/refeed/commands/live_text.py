@@ -11,13 +11,15 @@ __all__ = ["LiveText"]
 
 # Seconds between two changes of the rate: it is to be read.
 PAUSE = 0.1
+# What steers a terminal is not for a model to write: all control characters but the new line and the tab.
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 
 
 class LiveText:
-    """Writes text to standard output, and how fast it comes to standard error, when that is a terminal.
+    r"""Writes text to standard output, and how fast it comes to standard error, when that is a terminal.
 
     Where both are one terminal the rate stands behind the text and goes when more text comes; where the text goes
-    elsewhere it is a line of its own.
+    elsewhere it is a line of its own. On a terminal, control characters are written as `\x1b`.
 
     Parameters
     ----------
@@ -27,6 +29,7 @@ class LiveText:
 
     def __init__(self, *, on: bool = True) -> None:
         self._on = on
+        self._controls = CONTROLS if sys.stdout.isatty() else {}
         self._behind = sys.stdout.isatty() and sys.stderr.isatty()
         self._line = LiveLine()
         self._begun = time.perf_counter()
@@ -57,6 +60,7 @@ class LiveText:
         if not self._on or not text:
             return
         self._remove_rate()
+        text = text.translate(self._controls)
         sys.stdout.write(text)
         sys.stdout.flush()
         width = shutil.get_terminal_size().columns
