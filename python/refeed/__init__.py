@@ -49,6 +49,7 @@ from refeed.errors import (
     ValueTypeError,
 )
 from refeed.generation import generate
+from refeed.paging import PagedCache, PagingReport, page
 from refeed.runtime import (
     GenerationOptions,
     Generator,
@@ -80,6 +81,8 @@ __all__ = [
     "Model",
     "ModelError",
     "OperatorUse",
+    "PagedCache",
+    "PagingReport",
     "ParseError",
     "PersistentValueState",
     "PrintError",
@@ -100,6 +103,7 @@ __all__ = [
     "known_schemes",
     "load",
     "onnx",
+    "page",
     "runtime",
     "text",
 ]

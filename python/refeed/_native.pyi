@@ -237,6 +237,17 @@ class Model:
         """
     def to_proto(self) -> ModelProto:
         """Give the model as a message, which shares its payloads. Editing it changes nothing here."""
+    def with_proto(self, model: ModelProto) -> Model:
+        """Return a model with a changed message, whose tensors in other files are found where this model's are.
+
+        Raises
+        ------
+        ModelError
+            When the changed model is broken.
+        TypeError
+            When `model` is no ModelProto.
+        """
+
     @staticmethod
     def from_proto(model: _ModelLike) -> Model:
         """Make a model from a message as it is now: payloads are shared, structure is copied.

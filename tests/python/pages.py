@@ -190,8 +190,14 @@ def dims_of(block: Any, part: str) -> tuple[int, ...]:
 
 
 def format_of(block: Any, part: str) -> str:
+    """The format, told or following from the sign and the size."""
     held = payload(block, part)
-    return NAMES[held.data_type if block.WhichOneof(f"{part}_payload") == part else held.affine.storage_type]
+    if block.WhichOneof(f"{part}_payload") == part:
+        return NAMES[held.data_type]
+    if held.affine.HasField("storage_type"):
+        return NAMES[held.affine.storage_type]
+    width = len(held.raw_data) * 8 // math.prod(dims_of(block, part))
+    return f"{'' if held.affine.signed_storage else 'U'}INT{1 << (width.bit_length() - 1)}"
 
 
 def decoded(block: Any, part: str) -> Any:
@@ -201,7 +207,7 @@ def decoded(block: Any, part: str) -> Any:
     if block.WhichOneof(f"{part}_payload") == part:
         return numpy_helper.to_array(held).astype(np.float64)[:, :, : block.length]
     affine = held.affine
-    storage = NAMES[affine.storage_type]
+    storage = format_of(block, part)
     layout = Layout(
         affine.axis if affine.HasField("axis") else None, affine.block_size if affine.HasField("block_size") else None
     )

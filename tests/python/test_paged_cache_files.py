@@ -66,8 +66,8 @@ def mixed() -> Any:
         block = p.add_page(cache, 1 + at % capacity)
         for part, name, width in zip(("key", "value"), formats, (5, 3), strict=True):
             layout = p.LAYOUTS[at % len(p.LAYOUTS)]
-            # An odd number of codes, so that signed_storage tells the width wherever it can be told at all.
-            p.fill(rng, block, part, (1, 3, capacity, width), name, layout=layout, zero=at % 2 == 0)
+            how = {"layout": layout, "zero": at % 2 == 0, "inferred": at % 3 == 0}
+            p.fill(rng, block, part, (1, 3, capacity, width), name, **how)
     return cache
 
 

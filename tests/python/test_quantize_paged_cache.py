@@ -10,7 +10,7 @@ import pytest
 import refeed
 import structured as s
 from onnx.reference import ReferenceEvaluator
-from refeed import onnx
+from refeed import onnx, runtime
 from refeed.onnx import helper, numpy_helper
 from refeed.onnx.verify import verify_model
 from refeed.runtime import RuntimeContext, RuntimeSession, tensor_from_proto
@@ -324,3 +324,31 @@ def test_6_5_importing_the_runtime_registers_it() -> None:
     context.set("indices", tensor_from_proto(numpy_helper.from_array(np.array([1]))))
     RuntimeSession(model(scalar("INT8"), scalar("UINT8", 128))).run(context)
     assert isinstance(context.get_value("out"), onnx.PagedCacheProto)
+
+
+def test_6_2_shared_references_go_through_with_their_set_and_are_refused_where_they_are_chosen() -> None:
+    made = model(scalar("INT8"), scalar("INT8"))
+    storage = runtime.make_affine_quantization_type(p.CODES["INT4"], 8, 8)
+    logical = helper.make_tensor_type_proto(p.FLOAT, [1, 1, 2, 4])
+    runtime.add_quantization_parameters(made, "set", storage, logical, scales=np.array([0.25]))
+    rows = np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 1, 2, 4)
+    shared = runtime.quantize_tensor_shared(rows, made, "set")
+    cache = onnx.PagedCacheProto()
+    for _ in range(2):
+        block = p.add_page(cache, 2)
+        block.encoded_key.CopyFrom(shared.encoded)
+        p.set_dense(block, "value", rows)
+    cache.blocks[1].ClearField("encoded_key")
+    p.set_dense(cache.blocks[1], "key", rows)
+    out = run(made, cache, [1])
+    assert out.blocks[0] == cache.blocks[0]
+    assert p.format_of(out.blocks[1], "key") == "INT8"
+    with pytest.raises(ValueError, match=r"blocks\[0\]\.key\.payload: expected an affine encoding"):
+        run(made, cache, [0])
+    # A set that the model has not, and a model that has none.
+    cache.blocks[0].encoded_key.parameter_ref = "other"
+    with pytest.raises(refeed.ValueTypeError, match=r"blocks\[0\]\.encoded_key\.parameter_ref"):
+        run(made, cache, [])
+    cache.blocks[0].encoded_key.parameter_ref = "set"
+    with pytest.raises(refeed.ValueTypeError, match=r"blocks\[0\]\.encoded_key\.parameter_ref"):
+        run(model(scalar("INT8"), scalar("INT8")), cache, [])

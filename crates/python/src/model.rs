@@ -11,6 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use refeed_graph::types::{Dim, ValueInfo, ValueType};
 use refeed_graph::{Binding, Model};
+use refeed_proto::ModelProto;
 use refeed_runtime::{OperatorUse, RuntimeSessionOptions, survey};
 use refeed_values::DType;
 use std::path::PathBuf;
@@ -240,6 +241,12 @@ impl PyModel {
 
     fn to_proto<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::message_of(py, self.inner.proto())
+    }
+
+    fn with_proto(&self, model: &Bound<'_, PyAny>) -> PyResult<PyModel> {
+        let proto: ModelProto = convert::prost_of(model)?;
+        let changed = run::detached(model.py(), || self.inner.with_proto(proto))?;
+        Ok(PyModel::new(changed))
     }
 
     #[staticmethod]

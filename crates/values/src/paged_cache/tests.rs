@@ -322,3 +322,51 @@ fn the_page_of_a_token_is_found() {
     }
     assert!(memo.page_of_token(&cache, 16).is_none());
 }
+
+/// Pages of one token each; `REFEED_PAGES` sets how many, and with `--nocapture` the times are told.
+#[test]
+fn a_long_cache_is_checked_once_and_an_append_looks_at_new_pages_alone() {
+    let count: usize = std::env::var("REFEED_PAGES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(20_000);
+    let starts: Vec<i64> = (0..=count as i64).collect();
+    let starts = Tensor::from_slice(&[count + 1], &starts).unwrap();
+    let (length, payload) = (scalar(1), dense(DType::Float, &[1, 1, 1, 1]));
+    let page = |at: usize| {
+        let start = starts
+            .with_layout(crate::Layout::contiguous(&[]), at as isize)
+            .unwrap();
+        page_of(start, length.clone(), payload.clone(), payload.clone()).unwrap()
+    };
+    let mut pages = RuntimeSequence::from_values((0..count).map(page)).unwrap();
+    let cache = |pages: &RuntimeSequence| -> RuntimeValue {
+        let blocks = RuntimeValue::from(pages.clone());
+        StructValue::new([(BLOCKS, blocks)]).unwrap().into()
+    };
+    let mut memo = CacheMemo::default();
+    let started = std::time::Instant::now();
+    assert_eq!(memo.check(&cache(&pages)).unwrap().tokens, count as i64);
+    let first = started.elapsed();
+    assert_eq!(memo.looked_at(), count as u64);
+    let known = memo.known.len();
+    let earlier = cache(&pages);
+    let started = std::time::Instant::now();
+    pages.push(page(count)).unwrap();
+    assert_eq!(memo.check(&cache(&pages)).unwrap().tokens, count as i64 + 1);
+    eprintln!(
+        "{count} pages: {first:?}, one more: {:?}",
+        started.elapsed()
+    );
+    // One new page, and new nodes along one path.
+    assert_eq!(memo.looked_at(), count as u64 + 1);
+    let path = 2 * (usize::BITS - count.leading_zeros()) as usize;
+    assert!(
+        memo.known.len() - known <= path,
+        "{} {known}",
+        memo.known.len()
+    );
+    // The earlier snapshot is known still.
+    assert_eq!(memo.check(&earlier).unwrap().tokens, count as i64);
+    assert_eq!(memo.looked_at(), count as u64 + 1);
+}

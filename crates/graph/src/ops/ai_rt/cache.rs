@@ -11,7 +11,7 @@ use refeed_proto::struct_type_proto::structure::{Field, field::Content};
 use refeed_proto::struct_type_proto::{Kind, Structure};
 use refeed_values::DType;
 
-/// Element types of keys, values and what attention takes and gives.
+/// Element types of what attention takes and gives.
 pub(super) const FLOATS: [DType; 3] = [DType::Float, DType::Float16, DType::Bfloat16];
 
 /// The declared types of the keys and values in the pages.
@@ -145,17 +145,17 @@ fn page_of(cx: &Inference<'_>, declared: &StructTypeProto) -> Result<Option<Page
     }))
 }
 
-/// The type of keys or values.
+/// The type of keys or values. They are declared as FLOAT; FLOAT16 and BFLOAT16 are how a page may be kept.
 fn payload(field: &Field) -> Result<TensorType, InferError> {
     let ty = field_type(field)?;
     let fits = ty.tensor().is_some_and(|tensor| {
-        tensor.dtype.is_none_or(|dtype| FLOATS.contains(&dtype))
+        tensor.dtype.is_none_or(|dtype| dtype == DType::Float)
             && tensor.rank().is_none_or(|rank| rank == 4)
     });
     match ty {
         ValueType::Tensor(tensor) if fits => Ok(tensor),
         other => refused(format!(
-            "field `{}`: expected floats of 4 axes, got {other}",
+            "field `{}`: expected FLOAT of 4 axes, got {other}",
             field.name()
         )),
     }

@@ -52,7 +52,8 @@ fn check_attributes(cx: &Inference<'_>) -> Result<(), InferError> {
         }
     }
     cx.attributes.flag("is_causal", true)?;
-    Ok(())
+    // Masks, scales, softcaps and formats of storage have no attribute here.
+    Ok(cx.attributes.finish()?)
 }
 
 fn paged_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {

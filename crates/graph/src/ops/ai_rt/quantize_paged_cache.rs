@@ -20,6 +20,7 @@ const TARGETS: [DType; 9] = [
 ];
 
 fn quantize_paged_cache(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.attributes.finish()?;
     cache::page(cx, 0)?;
     expect_dtype(cx, 1, &[DType::Int64])?;
     ranked(cx, 1, 1)?;

@@ -177,7 +177,16 @@ fn what_is_no_cache_is_refused() {
         ),
         (
             pages("batch 2 ?", "batch 2 ? 7"),
-            "field `key`: expected floats of 4 axes",
+            "field `key`: expected FLOAT of 4 axes",
+        ),
+        (
+            past(cache(of_struct(structure(&[
+                ("start", tensor_type(INT64, "")),
+                ("length", tensor_type(INT64, "")),
+                ("key", tensor_type(FLOAT16, "batch 2 ? 5")),
+                ("value", tensor_type(FLOAT, "batch 2 ? 7")),
+            ])))),
+            "field `key`: expected FLOAT of 4 axes, got FLOAT16",
         ),
         (
             pages("batch 3 ? 5", "batch 2 ? 7"),

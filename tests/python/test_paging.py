@@ -1,0 +1,236 @@
+"""refeed.page: dense caches become pages, the results stay, and what pages cannot say is refused by name."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import refeed
+from refeed import onnx
+from refeed.onnx import helper, numpy_helper
+from refeed.runtime import PageFormat, RuntimeContext, register_paged_attention
+
+FLOAT, FLOAT16 = 1, 10
+HEADS, KV_HEADS, WIDTH, VALUE_WIDTH = 6, 2, 8, 4
+
+
+def info(name: str, dims: list[Any], kind: int = FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, dims)
+
+
+def finish(nodes: list[Any], inputs: list[Any], outputs: list[Any], layers: int, opset: int, **more: Any) -> Any:
+    graph = helper.make_graph(nodes, "test", inputs, outputs, **more)
+    made = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=10
+    )
+    for layer in range(layers):
+        for part in ("key", "value"):
+            made.graph.persistent_bindings.add(input_name=f"past.{layer}.{part}", output_name=f"present.{layer}.{part}")
+    return made
+
+
+def attention(
+    rank: int = 4, kind: int = FLOAT, layers: int = 1, batch: int = 2, value_width: int = VALUE_WIDTH, **attributes: Any
+) -> Any:
+    """Layers of ai.onnx Attention side by side, each with caches of its own."""
+    nodes, inputs, outputs = [], [], []
+    for at in range(layers):
+        names = [f"{name}{at}" for name in "qkv"]
+        widths, counts = (WIDTH, WIDTH, value_width), (HEADS, KV_HEADS, KV_HEADS)
+        for name, count, width in zip(names, counts, widths, strict=True):
+            dims: list[Any] = [batch, count, "length", width] if rank == 4 else [batch, "length", count * width]
+            inputs.append(info(name, dims, kind))
+        more = dict(attributes)
+        if rank == 3:
+            more |= {"q_num_heads": HEADS, "kv_num_heads": KV_HEADS}
+        past = [f"past.{at}.key", f"past.{at}.value"]
+        present = [f"present.{at}.key", f"present.{at}.value"]
+        nodes.append(
+            helper.make_node("Attention", [*names, "", *past], [f"y{at}", *present], name=f"layer{at}", **more)
+        )
+        for name, width in zip(past, (WIDTH, value_width), strict=True):
+            inputs.append(info(name, [batch, KV_HEADS, "past", width], kind))
+        outputs.append(
+            info(
+                f"y{at}",
+                [batch, HEADS, "length", value_width] if rank == 4 else [batch, "length", HEADS * value_width],
+                kind,
+            )
+        )
+        for name, width in zip(present, (WIDTH, value_width), strict=True):
+            outputs.append(info(name, [batch, KV_HEADS, "total", width], kind))
+    return finish(nodes, inputs, outputs, layers, 24)
+
+
+def group_query(packed: bool = False, batch: int = 2, **attributes: Any) -> Any:
+    names = ["q0", "", ""] if packed else ["q0", "k0", "v0"]
+    width = (HEADS + 2 * KV_HEADS) * WIDTH if packed else HEADS * WIDTH
+    inputs = [info("q0", [batch, "length", width])]
+    if not packed:
+        inputs += [info(name, [batch, "length", KV_HEADS * WIDTH]) for name in ("k0", "v0")]
+    inputs += [info(name, [batch, KV_HEADS, "past", WIDTH]) for name in ("past.0.key", "past.0.value")]
+    inputs += [info("lengths", [batch], 6), info("total", [], 6)]
+    tail = []
+    initializers = []
+    if attributes.get("do_rotary"):
+        half = attributes.pop("half", WIDTH // 2)
+        angles = np.arange(64)[:, None] / 100 ** (np.arange(half) / half)
+        tail = ["cos", "sin"]
+        initializers = [
+            numpy_helper.from_array(np.cos(angles).astype(np.float32), "cos"),
+            numpy_helper.from_array(np.sin(angles).astype(np.float32), "sin"),
+        ]
+    node = helper.make_node(
+        "GroupQueryAttention",
+        [*names, "past.0.key", "past.0.value", "lengths", "total", *tail],
+        ["y0", "present.0.key", "present.0.value"],
+        name="layer0",
+        domain="com.microsoft",
+        num_heads=HEADS,
+        kv_num_heads=KV_HEADS,
+        **attributes,
+    )
+    outputs = [info("y0", [batch, "length", HEADS * WIDTH])]
+    outputs += [info(name, [batch, KV_HEADS, "total", WIDTH]) for name in ("present.0.key", "present.0.value")]
+    return finish([node], inputs, outputs, 1, 21, initializer=initializers)
+
+
+def steps(model: Any, lengths: tuple[int, ...] = (5, 1, 3, 1)) -> list[dict[str, Any]]:
+    """Random feeds of several steps."""
+    rng = np.random.default_rng(0)
+    bound = {binding.input_name for binding in model.graph.persistent_bindings}
+    made, past = [], 0
+    for length in lengths:
+        feeds: dict[str, Any] = {}
+        for value in model.graph.input:
+            if value.name in bound:
+                continue
+            dims = [dim.dim_value or length for dim in value.type.tensor_type.shape.dim]
+            if value.name == "lengths":
+                feeds[value.name] = np.full(dims, past + length - 1, np.int32)
+            elif value.name == "total":
+                feeds[value.name] = np.array(past + length, np.int32)
+            else:
+                kind = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+                feeds[value.name] = rng.normal(size=dims).astype(kind)
+        past += length
+        made.append(feeds)
+    return made
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize(
+    "attributes",
+    [{"is_causal": 1}, {}, {"is_causal": 1, "scale": 1 / np.sqrt(WIDTH)}, {"is_causal": 1, "softcap": 0.0}],
+)
+def test_attention_in_pages_gives_the_same(rank: int, attributes: dict[str, Any]) -> None:
+    model = attention(rank, **attributes)
+    before = model.SerializeToString()
+    paged, report = refeed.page(model, block_size=4, check=steps(model))
+    assert model.SerializeToString() == before
+    assert report.largest_difference is not None
+    assert report.largest_difference < 1e-5
+    assert [(cache.past, cache.present) for cache in report.caches] == [("past.0", "present.0")]
+    assert "layer0 (Attention): past.0 <- present.0" in str(report)
+    assert [(binding.input, binding.output) for binding in paged.bindings] == [("past.0", "present.0")]
+    assert {use.op_type for use in paged.operators} >= {"PagedAttention"}
+    assert "Attention" not in {use.op_type for use in paged.operators}
+
+
+def test_layers_have_a_cache_each_and_states_start_empty() -> None:
+    model = attention(4, layers=3, is_causal=1)
+    paged, report = refeed.page(model, block_size=2, max_tokens=100, check=steps(model))
+    assert len(report.caches) == 3
+    context = RuntimeContext()
+    register_paged_attention(context, format_selector=lambda k, v, n: PageFormat(3, 0.05))  # noqa: ARG005
+    state = refeed.PersistentValueState(paged, {}, context=context)
+    for feeds in steps(model):
+        state.run(context, feeds)
+    cache = state.values["past.2"]
+    assert isinstance(cache, onnx.PagedCacheProto)
+    assert [block.length for block in cache.blocks] == [2, 2, 1, 1, 2, 1, 1]
+    assert cache.blocks[0].has_encoded_key()
+
+
+def test_half_precision_stays_half() -> None:
+    model = attention(4, FLOAT16, is_causal=1)
+    _, report = refeed.page(model, check=steps(model), tolerance=2e-3)
+    assert report.largest_difference is not None
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"do_rotary": 1},
+        {"do_rotary": 1, "rotary_interleaved": 1},
+        {"do_rotary": 1, "half": 2},
+        {"local_window_size": 3},
+        {"scale": float(1 / np.sqrt(WIDTH))},
+    ],
+)
+def test_group_query_attention_in_pages_gives_the_same(packed: bool, attributes: dict[str, Any]) -> None:
+    model = group_query(packed, **attributes)
+    _, report = refeed.page(model, padded=False, check=steps(model))
+    assert report.largest_difference is not None
+    assert report.largest_difference < 1e-5
+
+
+REFUSED: list[tuple[str, Any]] = [
+    ("attn_mask", lambda m: m.graph.node[0].input.__setitem__(3, "mask")),
+    ("PagedAttention has no softcap, got 2", lambda m: m.graph.node[0].attribute.add(name="softcap", type=1, f=2.0)),
+    (r"expected the scale 0\.3535534.*got 1", lambda m: m.graph.node[0].attribute.add(name="scale", type=1, f=1.0)),
+    ("softmax_precision", lambda m: m.graph.node[0].attribute.add(name="softmax_precision", type=2, i=11)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(REFUSED)))
+def test_what_pages_cannot_say_is_refused_by_name(case: int) -> None:
+    expected, change = REFUSED[case]
+    model = attention(4)
+    if expected == "attn_mask":
+        model.graph.input.append(info("mask", ["length", "all"]))
+    change(model)
+    with pytest.raises(refeed.ModelError, match=rf"page: node `layer0` \(Attention\).*{expected}"):
+        refeed.page(model)
+
+
+def test_padding_is_refused_unless_it_is_ruled_out() -> None:
+    with pytest.raises(refeed.ModelError, match=r"layer0.*seqlens_k `lengths` may tell of padding"):
+        refeed.page(group_query())
+    model = attention(4)
+    model.graph.input.append(info("valid", [2], 7))
+    model.graph.node[0].input.append("valid")
+    with pytest.raises(refeed.ModelError, match="nonpad_kv_seqlen"):
+        refeed.page(model)
+
+
+def test_caches_that_others_read_and_graphs_without_any_are_refused() -> None:
+    model = attention(4)
+    model.graph.node.append(helper.make_node("Shape", ["present.0.key"], ["extents"], name="reader"))
+    model.graph.output.append(info("extents", [4], 7))
+    with pytest.raises(refeed.ModelError, match=r"`present\.0\.key` is also read by node `reader` \(Shape\)"):
+        refeed.page(model)
+    model = attention(4)
+    del model.graph.persistent_bindings[:]
+    with pytest.raises(refeed.ModelError, match="whose caches are bound, found none"):
+        refeed.page(model)
+    with pytest.raises(ValueError, match="expected 1 or more, got 0 and 4096"):
+        refeed.page(attention(4), block_size=0)
+
+
+def test_a_result_that_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that computes something else stands in for the native one."""
+
+    def other(_: Any, call: Any) -> None:
+        query, past = np.asarray(call.inputs[0]), call.get_value(call.input_names[3])
+        call.put(call.output_names[0], np.full((*query.shape[:3], VALUE_WIDTH), 7, np.float32))
+        call.put_value(call.output_names[1], past)
+
+    def register(context: Any) -> None:
+        context.register_custom_kernel("ai.rt", "PagedAttention", other)
+
+    monkeypatch.setattr("refeed.paging.register_paged_attention", register)
+    model = attention(4, is_causal=1)
+    with pytest.raises(refeed.ModelError, match=r"page: step 0: output `y0` is off by"):
+        refeed.page(model, check=steps(model))
