@@ -8,7 +8,7 @@ left half rewritten.
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,7 +146,7 @@ class _Rewrite:
     def __init__(self, proto: ModelProto, block_size: int, max_tokens: int, padded: bool) -> None:
         self.proto = proto
         self.graph = proto.graph
-        self.attributes = {"block_size": block_size, "max_tokens": max_tokens}
+        self.attributes: dict[str, Any] = {"block_size": block_size, "max_tokens": max_tokens}
         self.padded = padded
         self.bound = {binding.input_name: binding.output_name for binding in self.graph.persistent_bindings}
         self.names = set(_names(self.graph))
@@ -233,12 +233,12 @@ class _Rewrite:
         self.refuse_element_type(told, node)
         fused = self.rank(node.input[0]) == 3 or (self.rank(node.input[0]) is None and "q_num_heads" in attributes)
         made: list[NodeProto] = []
-        heads = [attributes.get(name) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
         inputs = list(node.input[:3])
         if fused:
-            if None in heads:
+            if not {"q_num_heads", "kv_num_heads"} <= attributes.keys():
                 raise ModelError(f"{told}: expected q_num_heads and kv_num_heads beside inputs of 3 axes")
-            inputs = [self.split_heads(made, name, int(count)) for name, count in zip(inputs, heads, strict=True)]
+            heads = [int(attributes[name]) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
+            inputs = [self.split_heads(made, name, count) for name, count in zip(inputs, heads, strict=True)]
         window = int(attributes.get("left_window_size", -1))
         self.paged(made, node, inputs, past, present, causal, window, fused)
         return made
@@ -323,7 +323,7 @@ class _Rewrite:
         tables = list(node.input[7:9])
         if len(tables) < 2 or not all(tables):
             raise ModelError(f"{told}: expected cos_cache and sin_cache beside do_rotary")
-        more = {"interleaved": int(attributes.get("rotary_interleaved", 0))}
+        more: dict[str, Any] = {"interleaved": int(attributes.get("rotary_interleaved", 0))}
         shape = self.shape(tables[0])
         size = self.head_size(node.input[0], int(attributes["num_heads"]))
         if shape is not None and size is not None and isinstance(shape[-1], int) and 2 * shape[-1] != size:
@@ -443,14 +443,15 @@ class _Rewrite:
             kept = [_copied(info) for info in infos]
             del field[:]
             field.extend(kept)
-        for field, name_of in (
+        lists: list[tuple[Any, Callable[[Any], str]]] = [
             (graph.value_info, lambda info: info.name),
             (graph.persistent_bindings, lambda binding: binding.input_name),
             (graph.metadata_props, lambda entry: entry.key.removeprefix("refeed.publish:")),
-        ):
-            kept = [_copied(entry) for entry in field if name_of(entry) not in dropped]
-            del field[:]
-            field.extend(kept)
+        ]
+        for entries, name_of in lists:
+            left = [_copied(entry) for entry in entries if name_of(entry) not in dropped]
+            del entries[:]
+            entries.extend(left)
         for cache in caches:
             graph.persistent_bindings.append(PersistentBindingProto(input_name=cache.past, output_name=cache.present))
             graph.paged_cache_initializer.append(PagedCacheProto(name=cache.past))

@@ -84,7 +84,7 @@ def test_6_1_unknown_ranks_and_types_are_inferred_through() -> None:
         {"left_window_size": -1},
     ],
 )
-def test_6_1_attributes_in_their_ranges_are_taken(attributes: dict[str, int]) -> None:
+def test_6_1_attributes_in_their_ranges_are_taken(attributes: dict[str, Any]) -> None:
     inferred(decoder(**attributes))
 
 
