@@ -26,6 +26,7 @@ from refeed.runtime import RuntimeEventAction, TaskStatus
 
 __all__ = [
     "AppendReservation",
+    "AttentionForm",
     "BindReport",
     "Binding",
     "BindingReport",
@@ -1057,6 +1058,9 @@ class RuntimeSessionOptions:
         Most bytes that the tensors of a session may have in use at once.
     check_shapes : bool
         Whether a session checks its outputs against their declared types (a state always does).
+    recognize_attention : bool
+        Whether attention that a graph writes out in single nodes (MatMul, a factor, a mask, Softmax, MatMul) runs through
+        the kernel of Attention where both are the same up to rounding; True by default.
 
     Raises
     ------
@@ -1077,6 +1081,7 @@ class RuntimeSessionOptions:
         max_length: int | None = None,
         memory_limit: int | None = None,
         check_shapes: bool | None = None,
+        recognize_attention: bool | None = None,
     ) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1111,6 +1116,11 @@ class RuntimeSessionOptions:
         """Whether a session checks its outputs."""
     @check_shapes.setter
     def check_shapes(self, value: bool) -> None: ...
+    @property
+    def recognize_attention(self) -> bool:
+        """Whether attention in single nodes runs through the attention kernel."""
+    @recognize_attention.setter
+    def recognize_attention(self, value: bool) -> None: ...
 
 @final
 class RuntimeSession:
@@ -1142,6 +1152,7 @@ class RuntimeSession:
         max_length: int | None = None,
         memory_limit: int | None = None,
         check_shapes: bool | None = None,
+        recognize_attention: bool | None = None,
         context: RuntimeContext | None = None,
     ) -> Self: ...
     @overload
@@ -1184,6 +1195,9 @@ class RuntimeSession:
         ValueTypeError
             As for `PersistentValueState`.
         """
+    @property
+    def attention(self) -> list[AttentionForm]:
+        """The attention that the graph writes out in single nodes; empty with ``recognize_attention=False``."""
     def forecast(self) -> list[str]:
         """Return what a state's calls will do for each binding, as far as the graph tells."""
     @property
@@ -1233,6 +1247,7 @@ class PersistentValueState:
         max_length: int | None = None,
         memory_limit: int | None = None,
         check_shapes: bool | None = None,
+        recognize_attention: bool | None = None,
         context: RuntimeContext | None = None,
     ) -> Self: ...
     @overload
@@ -1441,6 +1456,23 @@ class BindingReport:
         """Bytes of the visible elements."""
 
 @final
+class AttentionForm:
+    """Attention that a graph writes out in single nodes: whether the attention kernel stands for them, and why not."""
+
+    @property
+    def node(self) -> str:
+        """The product of weights and values, whose output the whole computes."""
+    @property
+    def nodes(self) -> int:
+        """Nodes that the kernel stands for, those that only compute shapes included; 0 when they run as written."""
+    @property
+    def obstacle(self) -> str | None:
+        """Why the nodes run as they are written; None when the kernel runs."""
+    @property
+    def declined(self) -> tuple[int, str] | None:
+        """Calls of the session so far in which the nodes ran all the same, and why in the last of them."""
+
+@final
 class Explanation:
     """What a state answers about its last call; `str` of it is a table."""
 
@@ -1453,6 +1485,9 @@ class Explanation:
     @property
     def rewritten(self) -> dict[str, int]:
         """Bytes of retained values that ordinary operators wrote again, by operator; counted only with events on."""
+    @property
+    def attention(self) -> list[AttentionForm]:
+        """The attention that the graph writes out in single nodes, as for `RuntimeSession`."""
     @property
     def warnings(self) -> list[str]:
         """Declarations that the values contradict and that ``binding_uses="any"`` lets pass."""

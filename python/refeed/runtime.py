@@ -7,6 +7,7 @@ from typing import Any
 
 from refeed._native import (
     AppendReservation,
+    AttentionForm,
     BindingReport,
     Checkpoint,
     ExecutionArena,
@@ -60,6 +61,7 @@ from refeed.errors import ValueTypeError
 __all__ = [
     "AppendReservation",
     "AttentionError",
+    "AttentionForm",
     "BindingReport",
     "CacheCalibration",
     "CacheReport",

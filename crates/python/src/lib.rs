@@ -49,7 +49,7 @@ mod _native {
     #[pymodule_export]
     use crate::runtime::events::PyRuntimeEvent;
     #[pymodule_export]
-    use crate::runtime::explain::{PyBindingReport, PyExplanation};
+    use crate::runtime::explain::{PyAttentionForm, PyBindingReport, PyExplanation};
     #[pymodule_export]
     use crate::runtime::generation::{PyGenerationOptions, empty_caches, generate};
     #[pymodule_export]

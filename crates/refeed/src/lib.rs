@@ -172,15 +172,15 @@ pub use refeed_graph::{
     BindReport, BindRequest, Binding, BindingUses, LoadOptions, Model, ModelError, Publish, bind,
 };
 pub use refeed_runtime::{
-    AppendReuse, BatchAxes, BindingReport, Captured, Checkpoint, CompletionError, ContextError,
-    EventKind, Explanation, FinishReason, Generated, GeneratedSequence, GeneratedToken,
-    GenerationError, GenerationOptions, Generator, GeneratorSettings, KernelContext, MapKeys,
-    MapValue, MapValues, NodeTable, NodeTiming, OperatorUse, OpsetId, Outcome, Outputs,
-    PersistentValueState, Poll, Prepared, RegisterError, RunControl, RuntimeContext,
-    RuntimeContextOptions, RuntimeEvent, RuntimeEventAction, RuntimeSession, RuntimeSessionOptions,
-    SessionError, StateError, StateFileError, StorageReport, TaskCompletion, TaskStatus, ValueKind,
-    ValueStore, clear_kernels, empty_caches, generate, generate_until, kernel, register_kernel,
-    survey, unregister_kernel,
+    AppendReuse, AttentionForm, BatchAxes, BindingReport, Captured, Checkpoint, CompletionError,
+    ContextError, EventKind, Explanation, FinishReason, Generated, GeneratedSequence,
+    GeneratedToken, GenerationError, GenerationOptions, Generator, GeneratorSettings,
+    KernelContext, MapKeys, MapValue, MapValues, NodeTable, NodeTiming, OperatorUse, OpsetId,
+    Outcome, Outputs, PersistentValueState, Poll, Prepared, RegisterError, RunControl,
+    RuntimeContext, RuntimeContextOptions, RuntimeEvent, RuntimeEventAction, RuntimeSession,
+    RuntimeSessionOptions, SessionError, StateError, StateFileError, StorageReport, TaskCompletion,
+    TaskStatus, ValueKind, ValueStore, clear_kernels, empty_caches, generate, generate_until,
+    kernel, register_kernel, survey, unregister_kernel,
 };
 pub use refeed_values::{
     DType, EncodedValue, RawBufferAllocator, RuntimeSequence, RuntimeValue, StringTensor,

@@ -1,5 +1,6 @@
 //! Why a binding's value was appended in place, moved, or copied.
 
+use crate::recognition::AttentionForm;
 use refeed_values::append::Outcome as Placed;
 use std::fmt;
 use std::sync::Arc;
@@ -86,6 +87,8 @@ pub struct Explanation {
     /// Bytes of retained caches that ordinary operators (Expand, Reshape, Transpose, ...) wrote again, by operator.
     /// Counted only while events are on.
     pub rewritten: Vec<(Arc<str>, u64)>,
+    /// Attention that the graph writes out in single nodes, and which of it runs through the attention kernel.
+    pub attention: Vec<AttentionForm>,
     /// Declarations that the values contradict and that `binding_uses = any` lets pass.
     pub warnings: Vec<String>,
 }
@@ -103,6 +106,9 @@ impl fmt::Display for Explanation {
         }
         for (op_type, bytes) in &self.rewritten {
             writeln!(f, "{op_type} wrote {bytes} bytes of retained values again")?;
+        }
+        for form in &self.attention {
+            writeln!(f, "{form}")?;
         }
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;

@@ -27,8 +27,10 @@ pub mod ops;
 mod options;
 mod persistent_value;
 mod plan;
+mod recognition;
 mod registry;
 mod session;
+mod shapes;
 mod state;
 mod state_file;
 #[cfg(feature = "testing")]
@@ -54,6 +56,7 @@ pub use interrupt::{Poll, RunControl};
 pub use ops::paged_attention;
 pub use options::{AppendReuse, BindingUses, RuntimeSessionOptions};
 pub use plan::{OperatorUse, survey};
+pub use recognition::AttentionForm;
 pub use registry::{RegisterError, clear_kernels, register_kernel, unregister_kernel};
 pub use session::{Outputs, RuntimeSession};
 pub use state::{BatchAxes, Checkpoint, PersistentValueState, Prepared};

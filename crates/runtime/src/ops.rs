@@ -27,6 +27,9 @@ mod trial;
 mod types;
 mod width;
 
+pub(crate) use attention::{
+    MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, absorbs,
+};
 pub(crate) use layout::position_of;
 pub(crate) use sequence::own;
 

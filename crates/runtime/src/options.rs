@@ -25,6 +25,9 @@ pub struct RuntimeSessionOptions {
     pub memory_limit: Option<usize>,
     /// Whether a stateless session checks its outputs against their declared types.
     pub check_shapes: bool,
+    /// Whether attention that a graph writes out in single nodes runs through the kernel of `Attention`, where both are
+    /// the same up to rounding. [`RuntimeSession::attention`](crate::RuntimeSession::attention) says what was recognised.
+    pub recognize_attention: bool,
 }
 
 impl Default for RuntimeSessionOptions {
@@ -36,6 +39,7 @@ impl Default for RuntimeSessionOptions {
             max_length: None,
             memory_limit: None,
             check_shapes: false,
+            recognize_attention: true,
         }
     }
 }

@@ -6,7 +6,9 @@ mod checks;
 mod control;
 mod custom;
 mod fold;
+mod form;
 mod inline;
+mod recognize;
 mod scope;
 mod survey;
 mod walk;
@@ -19,14 +21,16 @@ use crate::error::NodePath;
 use crate::events::NodeLabel;
 use crate::explain::Outcome;
 use crate::kernel::{Kernel, Slot};
+use crate::recognition::AttentionForm;
 use refeed_graph::types::ValueType;
 use refeed_values::RuntimeValue;
 use std::fmt;
 use std::sync::Arc;
 
 /// One node, ready to run.
+#[derive(Clone)]
 pub(crate) struct Step {
-    pub(crate) kernel: Box<dyn Kernel>,
+    pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) inputs: Box<[Option<Slot>]>,
     pub(crate) outputs: Box<[Option<Slot>]>,
     /// Slots that nothing reads after this step.
@@ -39,6 +43,8 @@ pub(crate) struct Step {
     /// Whether an input may be of a kind that the kernel does not read: its type is not known, or it may come in an encoded
     /// form.
     pub(crate) doubtful: bool,
+    /// What the node is, for those who look for patterns.
+    pub(crate) form: form::Form,
 }
 
 impl fmt::Debug for Step {
@@ -78,6 +84,8 @@ pub(crate) struct Plan {
     pub(crate) surely: Vec<bool>,
     /// Whether a step writes graph outputs, by step.
     pub(crate) publishes: Vec<bool>,
+    /// Attention that the graph, and graphs within it, write out in single nodes.
+    pub(crate) attention: Vec<AttentionForm>,
     /// Nodes whose kernel the caller has not registered.
     pub(crate) missing: Vec<NodePath>,
 }

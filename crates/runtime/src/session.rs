@@ -10,6 +10,7 @@ use crate::interrupt::{Interrupt, Poll, RunControl};
 use crate::kernel::Slot;
 use crate::options::RuntimeSessionOptions;
 use crate::plan::{Plan, compile};
+use crate::recognition::AttentionForm;
 use crate::registry::Kernels;
 use crate::variants::Variants;
 use refeed_graph::types::{ValueInfo, ValueType};
@@ -85,7 +86,7 @@ impl Core {
             prepared(&mut retained_symbols, "retained input", info)
         });
         let retained = retained.collect::<Result<Vec<Rule>, SessionError>>()?;
-        let plan = compile(&model, compute, &kernels)?;
+        let plan = compile(&model, compute, &kernels, options.recognize_attention)?;
         let names = model
             .outputs()
             .iter()
@@ -574,6 +575,12 @@ impl RuntimeSession {
             false => usual.clone(),
         });
         outcomes.collect()
+    }
+
+    /// The attention that the graph writes out in single nodes, and which of it runs through the attention kernel; nothing
+    /// when [`RuntimeSessionOptions::recognize_attention`] is off.
+    pub fn attention(&self) -> &[AttentionForm] {
+        &self.core.plan.attention
     }
 
     /// What the operators' rules say of the graph outputs: often more than their declarations do.

@@ -34,6 +34,13 @@ def _bindings(model: Model) -> list[str]:
     return [f"bindings (uses: {model.binding_uses}):", rows(lines)]
 
 
+def _attention(model: Model) -> list[str]:
+    try:
+        return [str(form) for form in RuntimeSession(model).attention]
+    except refeed.ModelError:
+        return []
+
+
 def run(options: argparse.Namespace) -> int:
     """Print what there is to know; 1 when an operator is missing."""
     model, _ = binding.bound(refeed.load(options.model), options)
@@ -45,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
     print("outputs:")
     print(rows([value.name, value.type] for value in model.outputs))
     print("\n".join(_bindings(model)))
+    for line in _attention(model):
+        print(line)
     operators = model.operators
     lacking = [use for use in operators if use.problems]
     print("operators:")

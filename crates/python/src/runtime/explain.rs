@@ -1,8 +1,8 @@
-//! `Explanation` and `BindingReport`: why a binding was appended in place, moved, or copied.
+//! `Explanation`, `BindingReport` and `AttentionForm`: why a binding was appended in place, moved, or copied.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use refeed_runtime::{BindingReport, Explanation};
+use refeed_runtime::{AttentionForm, BindingReport, Explanation};
 
 #[pyclass(name = "BindingReport", module = "refeed.runtime", frozen)]
 pub(crate) struct PyBindingReport {
@@ -50,6 +50,53 @@ impl PyBindingReport {
     }
 }
 
+#[pyclass(name = "AttentionForm", module = "refeed.runtime", frozen)]
+pub(crate) struct PyAttentionForm {
+    inner: AttentionForm,
+}
+
+impl PyAttentionForm {
+    pub(crate) fn all(forms: &[AttentionForm]) -> Vec<PyAttentionForm> {
+        let forms = forms.iter();
+        forms
+            .map(|form| PyAttentionForm {
+                inner: form.clone(),
+            })
+            .collect()
+    }
+}
+
+#[pymethods]
+impl PyAttentionForm {
+    #[getter]
+    fn node(&self) -> String {
+        self.inner.node.to_string()
+    }
+
+    #[getter]
+    fn nodes(&self) -> usize {
+        self.inner.nodes
+    }
+
+    #[getter]
+    fn obstacle(&self) -> Option<&str> {
+        self.inner.obstacle.as_deref()
+    }
+
+    #[getter]
+    fn declined(&self) -> Option<(u64, &'static str)> {
+        self.inner.declined()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<AttentionForm {}>", self.inner)
+    }
+
+    fn __str__(&self) -> String {
+        self.inner.to_string()
+    }
+}
+
 #[pyclass(name = "Explanation", module = "refeed.runtime", frozen)]
 pub(crate) struct PyExplanation {
     inner: Explanation,
@@ -90,6 +137,11 @@ impl PyExplanation {
             dict.set_item(&**op_type, *bytes)?;
         }
         Ok(dict)
+    }
+
+    #[getter]
+    fn attention(&self) -> Vec<PyAttentionForm> {
+        PyAttentionForm::all(&self.inner.attention)
     }
 
     #[getter]

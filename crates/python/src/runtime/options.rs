@@ -23,6 +23,7 @@ pub(crate) struct Keywords<'a, 'py> {
     pub(crate) max_length: Option<&'a Bound<'py, PyAny>>,
     pub(crate) memory_limit: Option<&'a Bound<'py, PyAny>>,
     pub(crate) check_shapes: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) recognize_attention: Option<&'a Bound<'py, PyAny>>,
 }
 
 fn text<'a>(value: &'a Bound<'_, PyAny>, what: &str) -> PyResult<std::borrow::Cow<'a, str>> {
@@ -82,6 +83,9 @@ impl Keywords<'_, '_> {
         if let Some(value) = self.check_shapes {
             options.check_shapes = flag(value, "check_shapes")?;
         }
+        if let Some(value) = self.recognize_attention {
+            options.recognize_attention = flag(value, "recognize_attention")?;
+        }
         Ok(options)
     }
 
@@ -92,8 +96,10 @@ impl Keywords<'_, '_> {
             self.binding_uses,
             self.max_length,
             self.memory_limit,
+            self.check_shapes,
+            self.recognize_attention,
         ];
-        given.iter().any(Option::is_some) || self.check_shapes.is_some()
+        given.iter().any(Option::is_some)
     }
 
     /// A copy of `options`, or the options that the keywords make.
@@ -118,7 +124,8 @@ impl Keywords<'_, '_> {
 impl PyRuntimeSessionOptions {
     #[new]
     #[pyo3(signature = (*, persistent_tensor_initial_capacity = None, append_reuse = None, binding_uses = None,
-        max_length = None, memory_limit = None, check_shapes = None))]
+        max_length = None, memory_limit = None, check_shapes = None, recognize_attention = None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         persistent_tensor_initial_capacity: Option<&Bound<'_, PyAny>>,
         append_reuse: Option<&Bound<'_, PyAny>>,
@@ -126,6 +133,7 @@ impl PyRuntimeSessionOptions {
         max_length: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         check_shapes: Option<&Bound<'_, PyAny>>,
+        recognize_attention: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyRuntimeSessionOptions> {
         let keywords = Keywords {
             capacity: persistent_tensor_initial_capacity,
@@ -134,6 +142,7 @@ impl PyRuntimeSessionOptions {
             max_length,
             memory_limit,
             check_shapes,
+            recognize_attention,
         };
         Ok(PyRuntimeSessionOptions {
             inner: keywords.read()?,
@@ -210,24 +219,33 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    #[getter]
+    fn recognize_attention(&self) -> bool {
+        self.inner.recognize_attention
+    }
+
+    #[setter]
+    fn set_recognize_attention(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.inner.recognize_attention = flag(value, "recognize_attention")?;
+        Ok(())
+    }
+
     fn __repr__(&self) -> String {
         let options = &self.inner;
+        let truth = |flag| if flag { "True" } else { "False" };
         let optional =
             |value: Option<usize>| value.map_or("None".to_string(), |value| value.to_string());
         format!(
             "RuntimeSessionOptions(persistent_tensor_initial_capacity={}, append_reuse={:?}, binding_uses={}, \
-             max_length={}, memory_limit={}, check_shapes={})",
+             max_length={}, memory_limit={}, check_shapes={}, recognize_attention={})",
             options.persistent_tensor_initial_capacity,
             self.append_reuse(),
             self.binding_uses()
                 .map_or("None".to_string(), |uses| format!("{uses:?}")),
             optional(options.max_length),
             optional(options.memory_limit),
-            if options.check_shapes {
-                "True"
-            } else {
-                "False"
-            },
+            truth(options.check_shapes),
+            truth(options.recognize_attention),
         )
     }
 }

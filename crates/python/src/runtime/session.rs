@@ -3,6 +3,7 @@
 use crate::model::{PyModel, PyValueInfo, source};
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
+use crate::runtime::explain::PyAttentionForm;
 use crate::runtime::feeds::{self, Feeds, Names};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::state::PyPersistentValueState;
@@ -63,7 +64,8 @@ impl PyRuntimeSession {
 impl PyRuntimeSession {
     #[new]
     #[pyo3(signature = (model, options = None, *, persistent_tensor_initial_capacity = None, append_reuse = None,
-        binding_uses = None, max_length = None, memory_limit = None, check_shapes = None, context = None))]
+        binding_uses = None, max_length = None, memory_limit = None, check_shapes = None,
+        recognize_attention = None, context = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         model: &Bound<'_, PyAny>,
@@ -74,6 +76,7 @@ impl PyRuntimeSession {
         max_length: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         check_shapes: Option<&Bound<'_, PyAny>>,
+        recognize_attention: Option<&Bound<'_, PyAny>>,
         context: Option<&Bound<'_, PyRuntimeContext>>,
     ) -> PyResult<PyRuntimeSession> {
         let keywords = Keywords {
@@ -83,6 +86,7 @@ impl PyRuntimeSession {
             max_length,
             memory_limit,
             check_shapes,
+            recognize_attention,
         };
         let options = keywords.or(options)?;
         let context = context.map(Bound::get);
@@ -127,6 +131,11 @@ impl PyRuntimeSession {
     #[getter]
     fn model(&self) -> PyModel {
         PyModel::new(self.inner.model().clone())
+    }
+
+    #[getter]
+    fn attention(&self) -> Vec<PyAttentionForm> {
+        PyAttentionForm::all(self.inner.attention())
     }
 
     fn forecast(&self) -> Vec<String> {

@@ -73,7 +73,7 @@ impl PyPersistentValueState {
     #[new]
     #[pyo3(signature = (model, initial, options = None, *, persistent_tensor_initial_capacity = None,
         append_reuse = None, binding_uses = None, max_length = None, memory_limit = None, check_shapes = None,
-        context = None))]
+        recognize_attention = None, context = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         model: &Bound<'_, PyAny>,
@@ -85,6 +85,7 @@ impl PyPersistentValueState {
         max_length: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         check_shapes: Option<&Bound<'_, PyAny>>,
+        recognize_attention: Option<&Bound<'_, PyAny>>,
         context: Option<&Bound<'_, PyRuntimeContext>>,
     ) -> PyResult<PyPersistentValueState> {
         let keywords = Keywords {
@@ -94,6 +95,7 @@ impl PyPersistentValueState {
             max_length,
             memory_limit,
             check_shapes,
+            recognize_attention,
         };
         let options = keywords.or(options)?;
         let py = model.py();

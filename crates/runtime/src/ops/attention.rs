@@ -5,6 +5,11 @@
 //! is reported.
 
 mod group_query;
+mod recognized;
+
+pub(crate) use recognized::{
+    Cache as RecognizedCache, MaskStep, RecognizedAttention, RecognizedOperands, absorbs,
+};
 
 use super::heads::{by_real, fused_rows, head_count, split, split_rows};
 use super::types::FLOATS;

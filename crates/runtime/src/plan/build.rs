@@ -8,8 +8,11 @@ use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
 use crate::plan::checks::{check_schema, check_types, refuse_other_kinds};
 use crate::plan::custom::{Declared, knows};
 use crate::plan::fold::Folding;
+use crate::plan::form::Form;
+use crate::plan::recognize::recognize;
 use crate::plan::scope::{Known, Operands, Outer, Scope};
 use crate::plan::{Plan, Step};
+use crate::recognition::AttentionForm;
 use crate::registry::Kernels;
 use refeed_graph::Model;
 use refeed_graph::attributes::Attributes;
@@ -51,10 +54,13 @@ pub(crate) fn compile(
     model: &Model,
     compute: Compute<'static>,
     kernels: &Kernels,
+    recognize_attention: bool,
 ) -> Result<Plan, SessionError> {
     let mut builder = Builder::new(model, compute, kernels);
+    builder.recognizes = recognize_attention;
     let mut plan = builder.root()?;
     plan.missing = std::mem::take(&mut builder.missing);
+    plan.attention = std::mem::take(&mut builder.attention);
     if builder.problems.is_empty() {
         Ok(plan)
     } else {
@@ -127,6 +133,10 @@ pub(super) struct Builder<'m> {
     pub(super) missing: Vec<NodePath>,
     /// Outputs of the root graph's own nodes whose kernels are the caller's: those may ask for rows.
     pub(super) may_append: HashSet<Slot>,
+    /// Whether attention in single nodes goes to the attention kernel.
+    pub(super) recognizes: bool,
+    /// Such attention, recognised or not.
+    pub(super) attention: Vec<AttentionForm>,
     pub(super) counts: BTreeMap<(String, String), usize>,
     texts: HashMap<String, Arc<str>>,
     /// Nodes of loop bodies that may still be compiled to find out types.
@@ -149,6 +159,8 @@ impl<'m> Builder<'m> {
             kernels,
             missing: Vec::new(),
             may_append: HashSet::new(),
+            recognizes: true,
+            attention: Vec::new(),
             counts: BTreeMap::new(),
             texts: HashMap::new(),
             walks: 0,
@@ -238,9 +250,18 @@ impl<'m> Builder<'m> {
             .iter()
             .map(|&slot| scope.known(slot).ty.clone());
         plan.output_types = types.collect();
+        self.recognize(&mut scope, &plan.outputs);
         self.place_appends(&mut scope, &mut plan);
         finish(scope, &mut plan);
         Ok(plan)
+    }
+
+    /// Gives the attention that a graph writes out to the attention kernel.
+    fn recognize(&mut self, scope: &mut Scope<'_>, outputs: &[Slot]) {
+        if self.recognizes {
+            let found = recognize(scope, outputs);
+            self.attention.extend(found);
+        }
     }
 
     fn outputs(
@@ -305,6 +326,7 @@ impl<'m> Builder<'m> {
             .iter()
             .map(|&slot| scope.known(slot).clone())
             .collect();
+        self.recognize(&mut scope, &plan.outputs);
         let captures = std::mem::take(&mut scope.captures);
         finish(scope, &mut plan);
         Ok((plan, captures, known))
@@ -363,7 +385,8 @@ impl<'m> Builder<'m> {
         }
         match self.kernel(scope, node, &inputs, &label, place) {
             Ok((kernel, types)) => {
-                self.step(scope, node, kernel, inputs, types, label);
+                let form = Form::of(node, place.opsets.version(""), self.model);
+                self.step(scope, node, (kernel, form), inputs, types, label);
             }
             Err(problem) => self.refuse(scope, node, &label, problem, place),
         }
@@ -442,7 +465,7 @@ impl<'m> Builder<'m> {
         &mut self,
         scope: &mut Scope<'_>,
         node: &NodeProto,
-        kernel: Box<dyn Kernel>,
+        (kernel, form): (Box<dyn Kernel>, Form),
         inputs: Vec<Option<Slot>>,
         types: Vec<ValueType>,
         label: NodeLabel,
@@ -486,7 +509,8 @@ impl<'m> Builder<'m> {
         }
         let step = Step {
             doubtful,
-            kernel,
+            form,
+            kernel: kernel.into(),
             inputs: inputs.into_boxed_slice(),
             outputs: outputs.into_boxed_slice(),
             release: Box::default(),

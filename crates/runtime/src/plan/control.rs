@@ -7,6 +7,7 @@ use crate::events::NodeLabel;
 use crate::kernel::{Kernel, OpError, Slot};
 use crate::plan::Step;
 use crate::plan::checks::check_schema;
+use crate::plan::form::Form;
 use crate::plan::scope::{Known, Operands, Scope};
 use crate::plan::walk::Walker;
 use refeed_graph::attributes::{AttributeError, Attributes};
@@ -82,7 +83,8 @@ impl Builder<'_> {
             .map(|(name, known)| (!name.is_empty()).then(|| scope.define(name, known)))
             .collect();
         scope.steps.push(Step {
-            kernel,
+            form: Form::Other,
+            kernel: kernel.into(),
             inputs: inputs.into_boxed_slice(),
             outputs: outputs.into_boxed_slice(),
             release: Box::default(),

@@ -6,6 +6,7 @@ use crate::events::NodeLabel;
 use crate::kernel::{Build, Invocation, Kernel, KernelFactory, Kinds, OpError, Slot};
 use crate::plan::Step;
 use crate::plan::checks::{check_schema, refuse_other_kinds};
+use crate::plan::form::Form;
 use crate::plan::scope::{Known, Operands, Scope};
 use crate::registry::Kernels;
 use refeed_graph::attributes::Attributes;
@@ -212,7 +213,8 @@ impl Builder<'_> {
                 .flatten()
                 .any(|&slot| scope.known(slot).ty == ValueType::Unset);
         scope.steps.push(Step {
-            kernel,
+            form: Form::Other,
+            kernel: kernel.into(),
             inputs: inputs.into_boxed_slice(),
             outputs: outputs.into_boxed_slice(),
             release: Box::default(),

@@ -22,9 +22,10 @@ pub(super) struct Walker<'w, 'm> {
     place: Place,
     /// Whether each input of the body is a retained cache.
     caches: &'w [bool],
-    /// Problems and uses before the first walk: each walk finds its own.
+    /// Problems, attention and uses before the first walk: each walk finds its own.
     problems: usize,
     missing: usize,
+    attention: usize,
     counts: BTreeMap<(String, String), usize>,
     compiled: Option<Compiled>,
     failure: Option<SessionError>,
@@ -40,6 +41,7 @@ impl<'w, 'm> Walker<'w, 'm> {
         Walker {
             problems: builder.problems.len(),
             missing: builder.missing.len(),
+            attention: builder.attention.len(),
             counts: builder.counts.clone(),
             builder,
             outer,
@@ -57,6 +59,7 @@ impl<'w, 'm> Walker<'w, 'm> {
     ) -> Result<Compiled, SessionError> {
         self.builder.problems.truncate(self.problems);
         self.builder.missing.truncate(self.missing);
+        self.builder.attention.truncate(self.attention);
         self.builder.counts.clone_from(&self.counts);
         let known: Vec<Known> = inputs
             .iter()

@@ -30,6 +30,7 @@ impl PersistentValueState {
             bindings: bindings.collect(),
             materialised: inner.workspace.materialised.clone(),
             rewritten: inner.rewritten.clone(),
+            attention: self.core.plan.attention.clone(),
             warnings: inner.workspace.warnings.clone(),
         })
     }
