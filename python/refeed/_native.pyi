@@ -1059,8 +1059,8 @@ class RuntimeSessionOptions:
     check_shapes : bool
         Whether a session checks its outputs against their declared types (a state always does).
     recognize_attention : bool
-        Whether attention that a graph writes out in single nodes (MatMul, a factor, a mask, Softmax, MatMul) runs through
-        the kernel of Attention where both are the same up to rounding; True by default.
+        Whether attention that a graph writes out in single nodes (MatMul, a factor, a mask, Softmax, MatMul) runs
+        through the kernel of Attention where both are the same up to rounding; True by default.
 
     Raises
     ------

@@ -93,8 +93,8 @@ def _grouped() -> onnx.ModelProto:
     <ir_version: 10, opset_import: ["" : 18]>
     g (float[B,6,S,8] q, float[B,2,T,8] k, float[B,2,T,5] v, bool[S,T] keep, float[B,1,1,T] bias)
       => (float[B,6,S,5] y)
-    <int64[1] two = {2}, int64[5] wide = {1, 1, 3, 1, 1}, int64[4] k_all = {0, 6, -1, 8}, int64[4] v_all = {0, 6, -1, 5},
-     float scale = {0.25}, float low = {-3.4028235e38}>
+    <int64[1] two = {2}, int64[5] wide = {1, 1, 3, 1, 1}, int64[4] k_all = {0, 6, -1, 8},
+     int64[4] v_all = {0, 6, -1, 5}, float scale = {0.25}, float low = {-3.4028235e38}>
     {
       k5 = Unsqueeze (k, two)
       k_copies = Expand (k5, wide)

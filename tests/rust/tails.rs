@@ -135,7 +135,7 @@ fn check_joined(model: Model, pick: bool) -> PersistentValueState {
 
 /// Rule 5.3.2; S138.
 #[test]
-fn an_append_inside_a_branch_is_declined_and_says_why() {
+fn an_append_inside_a_branch_is_in_place_and_a_branch_without_one_says_so() {
     let model = text(
         "declined (bool go, float[1, 2, n, 3] new, float[1, 2, p, 3] past) => (float[1, 2, t, 3] present) {
             present = If (go) <then_branch = a () => (float[1, 2, u, 3] joined)
@@ -144,6 +144,29 @@ fn an_append_inside_a_branch_is_declined_and_says_why() {
         }",
     );
     let state = check_joined(bound(&model), true);
+    assert_eq!(outcome(&state), "in place");
+    let still = Tensor::from_slice(&[], &[0u8]).unwrap();
+    let still = still.reinterpret(refeed_values::DType::Bool).unwrap();
+    let kept = state.run(
+        &RuntimeContext::default(),
+        [("new", filled(&[1, 2, 1, 3], 7.0)), ("go", still)],
+    );
+    assert_eq!(kept.unwrap()["present"].shape(), [1, 2, 4, 3]);
+    assert_eq!(
+        outcome(&state),
+        "copied because the branch of `If` that ran does not append to it"
+    );
+    // The seeds' own rules know no append inside of a branch.
+    let options = RuntimeSessionOptions {
+        append_reuse: refeed_runtime::AppendReuse::Exclusive,
+        ..RuntimeSessionOptions::default()
+    };
+    let past = filled(&[1, 2, 1, 3], 0.0);
+    let state = PersistentValueState::new(bound(&model), [("past", past)], options).unwrap();
+    let go = Tensor::from_slice(&[], &[1u8]).unwrap();
+    let go = go.reinterpret(refeed_values::DType::Bool).unwrap();
+    let feeds = [("new", filled(&[1, 2, 1, 3], 7.0)), ("go", go)];
+    state.run(&RuntimeContext::default(), feeds).unwrap();
     assert_eq!(
         outcome(&state),
         "copied because it is computed inside a branch of `If`"

@@ -5,6 +5,7 @@ use crate::error::RunError;
 use crate::events::Meter;
 use crate::interrupt::Interrupt;
 use crate::kernel::{Invocation, OpError, Slot};
+use crate::plan::form::Form;
 use crate::plan::{Plan, Step};
 use refeed_kernels::Compute;
 use refeed_values::{Pool, RuntimeValue, Tensor};
@@ -39,9 +40,12 @@ pub(crate) fn execute(
     for (index, (step, publishes)) in plan.steps.iter().zip(&plan.publishes).enumerate() {
         environment.pool.set_publishing(outside && *publishes);
         let started = environment.meter.start();
-        run(step, index, slots, &mut outputs, environment).map_err(|source| {
-            let node = (&step.label).into();
-            Box::new(RunError { node, source })
+        run(step, index, slots, &mut outputs, environment).map_err(|source| match source {
+            OpError::Nested(inner) if step.form == Form::Nodes => inner,
+            source => {
+                let node = (&step.label).into();
+                Box::new(RunError { node, source })
+            }
         })?;
         if step.rewrites_cache && environment.meter.is_on() {
             count_rewritten(step, slots, &outputs, environment.meter);

@@ -22,6 +22,7 @@ mod reduce;
 mod rotary;
 mod sequence;
 mod string;
+mod told_shape;
 #[cfg(test)]
 mod trial;
 mod types;
@@ -32,6 +33,7 @@ pub(crate) use attention::{
 };
 pub(crate) use layout::position_of;
 pub(crate) use sequence::own;
+pub(crate) use told_shape::ToldShape;
 
 use crate::kernel::KernelEntry;
 

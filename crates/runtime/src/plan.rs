@@ -6,7 +6,7 @@ mod checks;
 mod control;
 mod custom;
 mod fold;
-mod form;
+pub(crate) mod form;
 mod inline;
 mod recognize;
 mod scope;

@@ -86,7 +86,7 @@ impl Core {
             prepared(&mut retained_symbols, "retained input", info)
         });
         let retained = retained.collect::<Result<Vec<Rule>, SessionError>>()?;
-        let plan = compile(&model, compute, &kernels, options.recognize_attention)?;
+        let plan = compile(&model, compute, &kernels, &options)?;
         let names = model
             .outputs()
             .iter()

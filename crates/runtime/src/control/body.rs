@@ -1,5 +1,6 @@
 //! A nested graph, compiled: its plan, the outer values that it reads, and frames for its runs.
 
+use crate::append::Appends;
 use crate::execute::{Environment, execute};
 use crate::kernel::{Invocation, OpError, Slot};
 use crate::plan::Plan;
@@ -11,6 +12,8 @@ pub(crate) struct Body {
     plan: Plan,
     /// Input position of the node's step, and the slot of the body that it fills.
     captures: Vec<(usize, Slot)>,
+    /// Whether nodes of it append to retained values.
+    appends: bool,
     /// Frames that earlier runs left for reuse.
     spare: Mutex<Vec<Vec<Option<RuntimeValue>>>>,
 }
@@ -18,6 +21,7 @@ pub(crate) struct Body {
 impl Body {
     pub(crate) fn new(plan: Plan, captures: Vec<(usize, Slot)>) -> Body {
         Body {
+            appends: plan.steps.iter().any(|step| !step.sites.is_empty()),
             plan,
             captures,
             spare: Mutex::default(),
@@ -73,10 +77,14 @@ impl Frame<'_> {
             self.slots[slot as usize] = call.value(input).cloned();
         }
         let compute = call.compute();
+        let mut none = Appends::default();
         let mut environment = Environment {
             pool: call.pool,
             compute,
-            appends: &mut crate::append::Appends::default(),
+            appends: match self.body.appends {
+                true => call.appends,
+                false => &mut none,
+            },
             meter: call.meter,
             interrupt: call.interrupt,
             kept: None,

@@ -5,6 +5,7 @@
 //! is reported.
 
 mod group_query;
+mod multi_head;
 mod recognized;
 
 pub(crate) use recognized::{
@@ -554,6 +555,21 @@ pub(super) const KERNELS: &[KernelEntry] = &[
             (10, FLOATS),
         ],
         build: group_query::build,
+    },
+    KernelEntry {
+        domain: "com.microsoft",
+        op_type: "MultiHeadAttention",
+        types: &[
+            (0, FLOATS),
+            (1, FLOATS),
+            (2, FLOATS),
+            (3, FLOATS),
+            (4, &[DType::Int32]),
+            (5, FLOATS),
+            (6, FLOATS),
+            (7, FLOATS),
+        ],
+        build: multi_head::build,
     },
 ];
 

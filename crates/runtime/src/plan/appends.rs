@@ -3,8 +3,10 @@
 use super::build::Builder;
 use crate::append::AppendSite;
 use crate::explain::Outcome;
-use crate::plan::Plan;
+use crate::kernel::Slot;
 use crate::plan::scope::Scope;
+use crate::plan::{Plan, Step};
+use refeed_proto::NodeProto;
 use std::sync::Arc;
 
 /// Operators whose kernels ask for rows behind a retained input.
@@ -12,9 +14,51 @@ const APPENDS: &[(&str, &str)] = &[
     ("", "Concat"),
     ("", "Attention"),
     ("com.microsoft", "GroupQueryAttention"),
+    ("com.microsoft", "MultiHeadAttention"),
 ];
 
 impl Builder<'_> {
+    /// Finds, in a branch of an `If` of the root graph, the nodes that append to a retained value which the branch captures
+    /// and whose output the `If` hands on as the value's successor. `captures` pairs slots of the root and of the branch.
+    pub(super) fn place_branch_appends(
+        &mut self,
+        scope: &Scope<'_>,
+        node: &NodeProto,
+        branch: &mut Plan,
+        captures: &[(Slot, Slot)],
+    ) {
+        for (index, binding) in self.model.bindings().iter().enumerate() {
+            let bound = &self.model.outputs()[binding.output_index].name;
+            let position = node.output.iter().position(|name| **name == **bound);
+            let output = position.and_then(|position| branch.outputs.get(position).copied());
+            let outside = scope.names.get(&*binding.input);
+            let inside = captures.iter().find(|(outer, _)| Some(outer) == outside);
+            let (Some(output), Some(&(_, input))) = (output, inside) else {
+                continue;
+            };
+            let step = branch
+                .steps
+                .iter_mut()
+                .find(|step| step.outputs.contains(&Some(output)));
+            let Some(step) = step.filter(|step| self.appends(step)) else {
+                continue;
+            };
+            let reads = step.inputs.iter().position(|slot| *slot == Some(input));
+            let writes = step.outputs.iter().position(|slot| *slot == Some(output));
+            if let (Some(input), Some(output)) = (reads, writes) {
+                add_site(step, input, output, index);
+                self.branch_appends.insert(index);
+            }
+        }
+    }
+
+    /// Whether a step runs one of refeed's own kernels that ask for rows.
+    fn appends(&self, step: &Step) -> bool {
+        let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
+        let custom = self.kernels.find(domain, op_type).is_some();
+        !custom && APPENDS.contains(&(domain, op_type))
+    }
+
     /// Finds, for each binding, the node that may append in place, and what happens where there is none.
     pub(super) fn place_appends(&self, scope: &mut Scope<'_>, plan: &mut Plan) {
         for (index, binding) in self.model.bindings().iter().enumerate() {
@@ -47,24 +91,25 @@ impl Builder<'_> {
             };
             let reads = step.inputs.iter().position(|slot| *slot == Some(input));
             let writes = step.outputs.iter().position(|slot| *slot == Some(output));
+            let appends = self.appends(step);
             let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
-            let custom = self.kernels.find(domain, op_type).is_some();
-            let appends = !custom && APPENDS.contains(&(domain, op_type));
+            if (domain, op_type) == ("", "If") {
+                let inside = self.branch_appends.contains(&index);
+                plan.appends.push(inside);
+                plan.surely.push(inside);
+                plan.usual.push(Outcome::Copied(match inside {
+                    true => "the branch of `If` that ran does not append to it".to_string(),
+                    false => "it is computed inside a branch of `If`".to_string(),
+                }));
+                continue;
+            }
             let may_append = (appends || self.may_append.contains(&output)) && reads.is_some();
             plan.appends.push(may_append);
             plan.surely.push(may_append && appends);
             if let (true, Some(input), Some(output)) = (may_append, reads, writes) {
-                let mut sites = std::mem::take(&mut step.sites).into_vec();
-                sites.push(AppendSite {
-                    input,
-                    output,
-                    binding: index,
-                });
-                step.sites = sites.into_boxed_slice();
-                step.rewrites_cache = false;
+                add_site(step, input, output, index);
             }
             plan.usual.push(match (domain, op_type) {
-                ("", "If") => Outcome::Copied("it is computed inside a branch of `If`".to_string()),
                 _ if appends && reads.is_none() => Outcome::Copied(format!(
                     "`{}` does not reach this {op_type} directly",
                     binding.input
@@ -73,4 +118,16 @@ impl Builder<'_> {
             });
         }
     }
+}
+
+/// Lets a step append to the value of a binding.
+fn add_site(step: &mut Step, input: usize, output: usize, binding: usize) {
+    let mut sites = std::mem::take(&mut step.sites).into_vec();
+    sites.push(AppendSite {
+        input,
+        output,
+        binding,
+    });
+    step.sites = sites.into_boxed_slice();
+    step.rewrites_cache = false;
 }

@@ -5,6 +5,7 @@ use super::walk::{LEAST_WORK, REPEATS};
 use crate::error::{NodePath, NodeProblem, SessionError};
 use crate::events::NodeLabel;
 use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
+use crate::options::{AppendReuse, RuntimeSessionOptions};
 use crate::plan::checks::{check_schema, check_types, refuse_other_kinds};
 use crate::plan::custom::{Declared, knows};
 use crate::plan::fold::Folding;
@@ -54,10 +55,11 @@ pub(crate) fn compile(
     model: &Model,
     compute: Compute<'static>,
     kernels: &Kernels,
-    recognize_attention: bool,
+    options: &RuntimeSessionOptions,
 ) -> Result<Plan, SessionError> {
     let mut builder = Builder::new(model, compute, kernels);
-    builder.recognizes = recognize_attention;
+    builder.recognizes = options.recognize_attention;
+    builder.appends_in_branches = options.append_reuse == AppendReuse::Always;
     let mut plan = builder.root()?;
     plan.missing = std::mem::take(&mut builder.missing);
     plan.attention = std::mem::take(&mut builder.attention);
@@ -133,6 +135,10 @@ pub(super) struct Builder<'m> {
     pub(super) missing: Vec<NodePath>,
     /// Outputs of the root graph's own nodes whose kernels are the caller's: those may ask for rows.
     pub(super) may_append: HashSet<Slot>,
+    /// Whether nodes of a branch may append in place.
+    pub(super) appends_in_branches: bool,
+    /// Bindings to whose values a node of a branch appends.
+    pub(super) branch_appends: HashSet<usize>,
     /// Whether attention in single nodes goes to the attention kernel.
     pub(super) recognizes: bool,
     /// Such attention, recognised or not.
@@ -159,6 +165,8 @@ impl<'m> Builder<'m> {
             kernels,
             missing: Vec::new(),
             may_append: HashSet::new(),
+            appends_in_branches: true,
+            branch_appends: HashSet::new(),
             recognizes: true,
             attention: Vec::new(),
             counts: BTreeMap::new(),

@@ -124,7 +124,11 @@ impl Builder<'_> {
             check_outputs(graph, name, node.output.len())?;
             let inner = self.inside(label, name, place);
             let compiled = self.nested(graph, &[], scope, &inner);
-            let (plan, captures, known) = compiled.map_err(Refusal::Model)?;
+            let (mut plan, captures, known) = compiled.map_err(Refusal::Model)?;
+            let root = place.within.is_none() && place.call.is_none();
+            if root && self.appends_in_branches {
+                self.place_branch_appends(scope, node, &mut plan, &captures);
+            }
             let captures = captured(captures, &mut inputs);
             outputs = Some(match outputs {
                 None => known,

@@ -11,6 +11,8 @@ use refeed_values::DType;
 pub(crate) enum Form {
     #[default]
     Other,
+    /// A step that stands for several nodes of the same graph: what fails in it is one of them.
+    Nodes,
     MatMul,
     /// Over this axis alone, or, before opset 13, over it and all that follow.
     Softmax {

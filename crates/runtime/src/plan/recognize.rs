@@ -18,7 +18,7 @@ mod tests;
 use crate::control::Body;
 use crate::error::NodePath;
 use crate::kernel::Slot;
-use crate::ops::{MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands};
+use crate::ops::{MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, ToldShape};
 use crate::plan::form::Form;
 use crate::plan::scope::Scope;
 use crate::plan::{Plan, Step};
@@ -37,7 +37,7 @@ pub(super) fn recognize(scope: &mut Scope<'_>, outputs: &[Slot]) -> Vec<Attentio
     if !products || !scope.steps.iter().any(softmax) {
         return Vec::new();
     }
-    let (forms, regions, removed) = {
+    let (forms, regions, removed, retold) = {
         let flow = Flow::new(&scope.steps, &scope.known, outputs);
         let mut extents = Extents::new(&flow);
         let (mut forms, mut found) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(super) fn recognize(scope: &mut Scope<'_>, outputs: &[Slot]) -> Vec<Attentio
                 Some(Err(obstacle)) => forms.push(left(&scope.steps[index], obstacle)),
             }
         }
-        let (found, removed, refused) = separate(&flow, &extents, found);
+        let (found, removed, refused) = separate(&flow, &mut extents, found);
         for (one, obstacle) in refused {
             forms.push(left(&scope.steps[one.last], obstacle));
         }
@@ -56,9 +56,10 @@ pub(super) fn recognize(scope: &mut Scope<'_>, outputs: &[Slot]) -> Vec<Attentio
             .iter()
             .map(|one| region(&flow, &extents, one, &removed, &lasts(&found)))
             .collect();
-        (forms, regions, removed)
+        let retold = retold(&flow, &mut extents, &removed, &lasts(&found));
+        (forms, regions, removed, retold)
     };
-    replace(scope, regions, &removed, forms)
+    replace(scope, regions, &removed, retold, forms)
 }
 
 /// An attention whose nodes stay.
@@ -78,7 +79,7 @@ type Refused = Vec<(Found, String)>;
 /// stays, which may make others stay.
 fn separate(
     flow: &Flow<'_>,
-    extents: &Extents<'_, '_>,
+    extents: &mut Extents<'_, '_>,
     mut found: Vec<Found>,
 ) -> (Vec<Found>, BTreeSet<usize>, Refused) {
     let mut refused = Vec::new();
@@ -170,7 +171,7 @@ fn computes_shapes(form: &Form) -> bool {
 /// What stands in the way of taking out an attention's steps.
 fn obstacle(
     flow: &Flow<'_>,
-    extents: &Extents<'_, '_>,
+    extents: &mut Extents<'_, '_>,
     one: &Found,
     removed: &BTreeSet<usize>,
     lasts: &BTreeSet<usize>,
@@ -181,8 +182,13 @@ fn obstacle(
             if flow.is_output(slot) {
                 return Some(format!("what {op_type} makes on the way is an output"));
             }
-            let mut others = flow.readers(slot).iter();
-            if let Some(&other) = others.find(|reader| !removed.contains(reader)) {
+            let others = flow.readers(slot).iter();
+            let others: Vec<usize> = others
+                .filter(|reader| !removed.contains(reader))
+                .copied()
+                .collect();
+            let mut told = |other: &usize| told(flow, extents, *other, removed, lasts).is_some();
+            if let Some(other) = others.into_iter().find(|other| !told(other)) {
                 let other = &flow.steps[other].label.op_type;
                 return Some(format!(
                     "what {op_type} makes on the way is also read by {other}"
@@ -190,14 +196,89 @@ fn obstacle(
             }
         }
     }
-    let inside = |slot: &Slot| {
-        let producer = flow.producer_index(*slot);
-        producer.is_some_and(|index| removed.contains(&index) && !lasts.contains(&index))
-    };
     reads(extents, one)
         .iter()
-        .any(inside)
+        .any(|&slot| is_inside(flow, slot, removed, lasts))
         .then(|| "a factor, mask or shape is computed from what lies on the way".to_string())
+}
+
+/// Whether a value is not there once the steps are taken out.
+fn is_inside(
+    flow: &Flow<'_>,
+    slot: Slot,
+    removed: &BTreeSet<usize>,
+    lasts: &BTreeSet<usize>,
+) -> bool {
+    let producer = flow.producer_index(slot);
+    producer.is_some_and(|index| removed.contains(&index) && !lasts.contains(&index))
+}
+
+/// The numbers that a `Shape` of what lies on the way gives, from values that stay.
+fn told(
+    flow: &Flow<'_>,
+    extents: &mut Extents<'_, '_>,
+    index: usize,
+    removed: &BTreeSet<usize>,
+    lasts: &BTreeSet<usize>,
+) -> Option<Vec<Id>> {
+    let step = &flow.steps[index];
+    let (Form::Shape { start, end }, &[Some(slot)]) = (&step.form, &*step.inputs) else {
+        return None;
+    };
+    let items = extents.part_of_shape(slot, *start, *end)?;
+    let all = extents.closure(items.iter().copied());
+    let there = extents
+        .leaves(&all)
+        .all(|slot| !is_inside(flow, slot, removed, lasts));
+    there.then_some(items)
+}
+
+/// `Shape` nodes that stay although what they read goes: their steps compute the numbers from values that stay.
+fn retold(
+    flow: &Flow<'_>,
+    extents: &mut Extents<'_, '_>,
+    removed: &BTreeSet<usize>,
+    lasts: &BTreeSet<usize>,
+) -> Vec<(usize, Step)> {
+    let inside = removed.iter().filter(|index| !lasts.contains(index));
+    let slots = inside.flat_map(|&index| flow.steps[index].outputs.iter().flatten());
+    let readers: BTreeSet<usize> = slots
+        .flat_map(|&slot| flow.readers(slot))
+        .copied()
+        .collect();
+    let mut steps = Vec::new();
+    for index in readers
+        .into_iter()
+        .filter(|reader| !removed.contains(reader))
+    {
+        let Some(items) = told(flow, extents, index, removed, lasts) else {
+            continue;
+        };
+        let all = extents.closure(items.iter().copied());
+        let mut inputs: Vec<Option<Slot>> = Vec::new();
+        let (exprs, numbers) = extents.program(&all, |slot| {
+            inputs.push(Some(slot));
+            inputs.len() - 1
+        });
+        let items = items
+            .iter()
+            .filter_map(|id| numbers.get(id).copied())
+            .collect();
+        let shapes = Shapes {
+            exprs,
+            rules: Vec::new(),
+        };
+        steps.push((
+            index,
+            Step {
+                kernel: Arc::new(ToldShape::new(shapes, items)),
+                inputs: inputs.into_boxed_slice(),
+                form: Form::Other,
+                ..flow.steps[index].clone()
+            },
+        ));
+    }
+    steps
 }
 
 /// The values that an attention reads.
@@ -212,12 +293,7 @@ fn reads(extents: &Extents<'_, '_>, one: &Found) -> Vec<Slot> {
             } => slots.extend([condition, fill]),
         }
     }
-    for id in expressions(extents, one) {
-        match extents.expr(id) {
-            Expr::Extent { slot, .. } | Expr::Element { slot, .. } => slots.push(slot),
-            _ => {}
-        }
-    }
+    slots.extend(extents.leaves(&expressions(extents, one)));
     slots
 }
 
@@ -232,14 +308,7 @@ fn expressions(extents: &Extents<'_, '_>, one: &Found) -> BTreeSet<Id> {
     }
     open.extend(one.key.seen.copies);
     open.extend(one.value.seen.copies);
-    let mut all = BTreeSet::new();
-    while let Some(id) = open.pop() {
-        // Parts were interned before what they are parts of, so that their numbers are smaller.
-        if all.insert(id) {
-            open.extend(extents.expr(id).parts());
-        }
-    }
-    all
+    extents.closure(open)
 }
 
 /// An attention ready to replace its steps.
@@ -307,17 +376,8 @@ fn region(
     });
     let mask = mask.collect();
     let used = expressions(extents, one);
-    let new: HashMap<Id, Id> = used.iter().zip(0..).map(|(&old, new)| (old, new)).collect();
-    let id = |old: Id| new.get(&old).copied().unwrap_or(Id::MAX);
-    let mut exprs = Vec::with_capacity(used.len());
-    for &old in &used {
-        let expr = extents.expr(old);
-        let at = match expr {
-            Expr::Extent { slot, .. } | Expr::Element { slot, .. } => place(slot) as Slot,
-            _ => 0,
-        };
-        exprs.push(expr.mapped(id, |_| at));
-    }
+    let (exprs, numbers) = extents.program(&used, &mut place);
+    let id = |old: Id| numbers.get(&old).copied().unwrap_or(Id::MAX);
     let rules = one.rules().map(|rule| match *rule {
         Rule::Equal(a, b) => Rule::Equal(id(a), id(b)),
         Rule::Keeps(a, b) => Rule::Keeps(id(a), id(b)),
@@ -348,10 +408,11 @@ fn replace(
     scope: &mut Scope<'_>,
     regions: Vec<Region>,
     removed: &BTreeSet<usize>,
+    retold: Vec<(usize, Step)>,
     mut forms: Vec<AttentionForm>,
 ) -> Vec<AttentionForm> {
     let old = std::mem::take(&mut scope.steps);
-    let mut made: HashMap<usize, Step> = HashMap::new();
+    let mut made: HashMap<usize, Step> = retold.into_iter().collect();
     for region in regions {
         let steps: Vec<Step> = region
             .steps
@@ -371,7 +432,7 @@ fn replace(
     }
     for (index, step) in old.into_iter().enumerate() {
         match made.remove(&index) {
-            Some(attention) => scope.steps.push(attention),
+            Some(new) => scope.steps.push(new),
             None if removed.contains(&index) => {}
             None => scope.steps.push(step),
         }
@@ -446,7 +507,7 @@ fn built(
         label: whole.label.clone(),
         rewrites_cache: false,
         doubtful: false,
-        form: Form::Other,
+        form: Form::Nodes,
     };
     (step, form)
 }

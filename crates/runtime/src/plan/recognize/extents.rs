@@ -9,7 +9,7 @@ use crate::plan::form::Form;
 use crate::plan::recognize::flow::Flow;
 use crate::shapes::{Expr, Id};
 use refeed_values::DType;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// Most numbers in one list: shapes have a handful.
@@ -146,11 +146,81 @@ impl<'f, 'g> Extents<'f, 'g> {
             return None;
         }
         self.depth += 1;
-        let shape = self.derived(slot).or_else(|| self.own(slot));
+        let shape = self
+            .counted(slot)
+            .or_else(|| self.derived(slot))
+            .or_else(|| self.own(slot));
         self.depth -= 1;
         let shape: Option<Rc<[Id]>> = shape.map(Rc::from);
         self.shapes.insert(slot, shape.clone());
         shape
+    }
+
+    /// The extents of a list whose numbers are known.
+    fn counted(&mut self, slot: Slot) -> Option<Vec<Id>> {
+        let integers = self.flow.dtype(slot) == Some(DType::Int64);
+        let list = integers.then(|| self.list(slot)).flatten()?;
+        let length = self.constant(i64::try_from(list.items.len()).ok()?);
+        Some(match list.rank {
+            0 => Vec::new(),
+            _ => vec![length],
+        })
+    }
+
+    /// What a `Shape` of a tensor gives.
+    pub(super) fn part_of_shape(
+        &mut self,
+        slot: Slot,
+        start: i64,
+        end: Option<i64>,
+    ) -> Option<Vec<Id>> {
+        let shape = self.shape(slot)?;
+        let rank = i64::try_from(shape.len()).ok()?;
+        let clamp =
+            |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank) as usize;
+        let part = shape.get(clamp(start)..clamp(end.unwrap_or(rank)));
+        Some(part.unwrap_or_default().to_vec())
+    }
+
+    /// These expressions and all that they are made of. Parts were interned before what they are parts of, so that their
+    /// numbers are smaller.
+    pub(super) fn closure(&self, of: impl IntoIterator<Item = Id>) -> BTreeSet<Id> {
+        let mut open: Vec<Id> = of.into_iter().collect();
+        let mut all = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if all.insert(id) {
+                open.extend(self.expr(id).parts());
+            }
+        }
+        all
+    }
+
+    /// The values that expressions read.
+    pub(super) fn leaves(&self, of: &BTreeSet<Id>) -> impl Iterator<Item = Slot> {
+        of.iter().filter_map(|&id| match self.expr(id) {
+            Expr::Extent { slot, .. } | Expr::Element { slot, .. } => Some(slot),
+            _ => None,
+        })
+    }
+
+    /// A closed set of expressions as a program whose values `place` gives input positions, and the new number of each.
+    pub(super) fn program(
+        &self,
+        of: &BTreeSet<Id>,
+        mut place: impl FnMut(Slot) -> usize,
+    ) -> (Vec<Expr>, HashMap<Id, Id>) {
+        let numbers: HashMap<Id, Id> = of.iter().zip(0..).map(|(&old, new)| (old, new)).collect();
+        let id = |old: Id| numbers.get(&old).copied().unwrap_or(Id::MAX);
+        let mut exprs = Vec::with_capacity(of.len());
+        for &old in of {
+            let expr = self.expr(old);
+            let at = match expr {
+                Expr::Extent { slot, .. } | Expr::Element { slot, .. } => place(slot) as Slot,
+                _ => 0,
+            };
+            exprs.push(expr.mapped(id, |_| at));
+        }
+        (exprs, numbers)
     }
 
     /// The extents of a value itself.
@@ -322,13 +392,8 @@ impl<'f, 'g> Extents<'f, 'g> {
                     .map(|list| (*list).clone())
             }
             Form::Shape { start, end } => {
-                let shape = self.shape(input(0)?)?;
-                let rank = i64::try_from(shape.len()).ok()?;
-                let clamp =
-                    |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank);
-                let (start, end) = (clamp(*start), clamp(end.unwrap_or(rank)));
-                let part = shape.get(start as usize..end as usize).unwrap_or_default();
-                List::vector(part.to_vec())
+                let part = self.part_of_shape(input(0)?, *start, *end)?;
+                List::vector(part)
             }
             Form::Gather { axis: 0 } => {
                 let data = self.list(input(0)?)?;

@@ -163,9 +163,14 @@ fn whole(
     steps.push(traced.product);
     let mut factors = traced.factors;
     let query = queries(flow, query, traced.product, &mut steps, &mut factors);
-    let key = side(flow, extents, keys, traced.product, Wanted::Keys)?;
+    let mut key = side(flow, extents, keys, traced.product, Wanted::Keys, true)?;
+    let mut value = side(flow, extents, values, last, Wanted::Values, true)?;
+    if key.side.seen.copies.is_some() != value.side.seen.copies.is_some() {
+        // The repeated heads of one of them are read elsewhere, or lie in another order: both are taken as repeated.
+        key = side(flow, extents, keys, traced.product, Wanted::Keys, false)?;
+        value = side(flow, extents, values, last, Wanted::Values, false)?;
+    }
     factors.extend(key.factors);
-    let value = side(flow, extents, values, last, Wanted::Values)?;
     steps.extend(key.steps);
     steps.extend(value.steps);
     steps.sort_unstable();
@@ -323,13 +328,15 @@ struct Followed {
     factors: Vec<Factor>,
 }
 
-/// Finds the cache behind an operand: as far back as its axes can be told apart.
+/// Finds the cache behind an operand: as far back as its axes can be told apart, and not beyond the node that repeats heads
+/// unless `repeated`.
 fn side(
     flow: &Flow<'_>,
     extents: &mut Extents<'_, '_>,
     operand: Slot,
     product: usize,
     wanted: Wanted,
+    repeated: bool,
 ) -> Result<Followed, String> {
     let mut slot = operand;
     let mut reader = product;
@@ -379,7 +386,8 @@ fn side(
     let mut columns = false;
     for &(slot, count) in bases.iter().rev() {
         let through: Vec<usize> = steps[..count].iter().rev().copied().collect();
-        let Some(seen) = follow(flow, extents, slot, &through, wanted) else {
+        let seen = follow(flow, extents, slot, &through, wanted);
+        let Some(seen) = seen.filter(|seen| repeated || seen.copies.is_none()) else {
             continue;
         };
         if seen.order[3] != 3 {
