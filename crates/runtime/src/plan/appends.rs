@@ -92,8 +92,8 @@ impl Builder<'_> {
             let reads = step.inputs.iter().position(|slot| *slot == Some(input));
             let writes = step.outputs.iter().position(|slot| *slot == Some(output));
             let appends = self.appends(step);
-            let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
-            if (domain, op_type) == ("", "If") {
+            let op_type = step.label.op_type.clone();
+            if step.label.domain.is_empty() && &*op_type == "If" {
                 let inside = self.branch_appends.contains(&index);
                 plan.appends.push(inside);
                 plan.surely.push(inside);
@@ -109,12 +109,12 @@ impl Builder<'_> {
             if let (true, Some(input), Some(output)) = (may_append, reads, writes) {
                 add_site(step, input, output, index);
             }
-            plan.usual.push(match (domain, op_type) {
-                _ if appends && reads.is_none() => Outcome::Copied(format!(
+            plan.usual.push(match appends {
+                true if reads.is_none() => Outcome::Copied(format!(
                     "`{}` does not reach this {op_type} directly",
                     binding.input
                 )),
-                _ => Outcome::Computed(step.label.op_type.clone()),
+                _ => Outcome::Computed(op_type),
             });
         }
     }

@@ -23,7 +23,7 @@ use crate::plan::form::Form;
 use crate::plan::scope::Scope;
 use crate::plan::{Plan, Step};
 use crate::recognition::{AttentionForm, Calls};
-use crate::shapes::{Expr, Id, Rule, Shapes};
+use crate::shapes::{Id, Rule, Shapes};
 use extents::Extents;
 use flow::Flow;
 use std::collections::{BTreeSet, HashMap};

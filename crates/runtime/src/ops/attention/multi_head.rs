@@ -1,13 +1,13 @@
 //! `com.microsoft.MultiHeadAttention`: as many key heads as query heads, biases of the projections, and a mask of padding
 //! that is added.
 
-use super::super::heads::{by_real, fused_rows, head_count, heads_of, split};
+use super::super::heads::{by_real, fused_rows, head_count, split};
 use super::{Cache, LENGTH, grow, one_type};
 use crate::kernel::{Build, Invocation, Kernel, OpError};
 use refeed_kernels::attention::{AttentionProblem, Mask, Visibility, attention, default_scale};
 use refeed_kernels::{Accumulator, Real};
 use refeed_values::layout::broadcast_shape;
-use refeed_values::{DType, Layout, Tensor};
+use refeed_values::{Layout, Tensor};
 
 struct MultiHeadAttention {
     heads: usize,
