@@ -1,7 +1,7 @@
 """The official package's 93 node tests of `Attention`, as nodes and as the function bodies that they are defined by.
 
-The bodies are attention in single nodes, of a form that recognition does not take (rows without a key are found by their
-largest score), so that they must give the same with and without it.
+The bodies are attention in single nodes, of a form that recognition does not take (rows without a key are found by
+their largest score), so that they must give the same with and without it.
 """
 
 import warnings
