@@ -116,6 +116,10 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
             let half = tensor.view::<half::f16>().unwrap();
             half.iter().map(f64::from).collect()
         }
+        DType::Int64 => {
+            let whole = tensor.view::<i64>().unwrap();
+            whole.iter().map(|n| n as f64).collect()
+        }
         _ => tensor
             .view::<f32>()
             .unwrap()
@@ -625,22 +629,17 @@ fn other_axes_stay() {
     // The kernel then gets what Expand and Reshape make.
     let form = runs(&tiled, &feeds(SIZES));
     assert_eq!(form.nodes, 6);
-    // Heads and positions in the other order.
+    // Four positions that stand where the heads were: the same product, of other axes, which the kernel computes as well.
     let swapped = [(
         "k_t = Transpose <perm = [0, 1, 3, 2]> (k4)",
-        "k_t = Transpose <perm = [0, 2, 3, 1]> (k4) ",
+        "k_t = Transpose <perm = [0, 2, 3, 1]> (k4)",
     )];
-    let text = changed(&swapped);
     let sizes = Sizes {
         past: 1,
         new: 3,
         ..SIZES
     };
-    let forms = both(&text, &feeds(sizes), true);
-    assert!(
-        forms[0].declined().is_some() || forms[0].obstacle.is_some(),
-        "{forms:?}"
-    );
+    runs(&swapped, &feeds(sizes));
 }
 
 #[test]
