@@ -51,7 +51,7 @@ def _steps(name: str, reference: dict[str, Any], recognize: bool) -> Iterator[tu
     initial = {key.removeprefix("init/"): stored[key] for key in stored.files if key.startswith("init/")}
     options = runtime.RuntimeSessionOptions(recognize_attention=recognize)
     state = runtime.PersistentValueState(model, initial, options)
-    context = runtime.RuntimeContext(runtime.RuntimeContextOptions(events_enabled=True))
+    context = runtime.RuntimeContext(events_enabled=True)
     feeds: dict[str, Any] = {}
     for step in range(reference["steps"]):
         head = f"step{step}/in/"
