@@ -11,7 +11,7 @@ export RUSTDOCFLAGS = -D warnings
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
 .PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak caches \
-	capsules exits codegen bench bench-python clean
+	capsules exits interrupts tokens codegen bench bench-python clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,12 @@ capsules: ## 100,000 DLPack imports and exports on four threads (after test-pyth
 
 exits: ## 24 programs that fork or end while states run, 50 times each (after test-python)
 	REFEED_EXITS=50 $(BIN)/python -m pytest --timeout 7200 tests/python/test_process_life.py
+
+interrupts: ## 200 interrupts of a generation at random moments (after test-python)
+	REFEED_INTERRUPTS=200 $(BIN)/python -m pytest -s --timeout 7200 tests/python/test_generation_endurance.py -k interrupts
+
+tokens: ## 1,000,000 generated tokens with flat memory (after test-python)
+	REFEED_TOKENS=1000000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_generation_endurance.py -k memory
 
 codegen: ## Generate the wire structs from proto/ again
 	cargo run --quiet --locked -p refeed-xtask -- codegen

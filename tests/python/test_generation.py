@@ -38,8 +38,8 @@ class TestResult:
     def test_the_runtime_returns_a_tensor_of_the_inputs_name(self) -> None:
         model = graphs.model(
             [helper.make_node("OneHot", ["words", "depth", "values"], ["scores"])],
-            [models.info("words", TensorProto.INT64, ["b", "n"])],
-            [models.info("scores", TensorProto.FLOAT, ["b", "n", 5])],
+            [graphs.info("words", TensorProto.INT64, ["b", "n"])],
+            [graphs.info("scores", TensorProto.FLOAT, ["b", "n", 5])],
             initializers=[
                 onnx.numpy_helper.from_array(np.array(5, np.int64), "depth"),
                 onnx.numpy_helper.from_array(np.array([0, 1], np.float32), "values"),
@@ -60,8 +60,8 @@ class TestResult:
         node = helper.make_node("Unheard", ["input_ids"], ["logits"], domain="nowhere")
         model = graphs.model(
             [node],
-            [models.info("input_ids", TensorProto.INT64, ["b", "n"])],
-            [models.info("logits", TensorProto.FLOAT, ["b", "n", 5])],
+            [graphs.info("input_ids", TensorProto.INT64, ["b", "n"])],
+            [graphs.info("logits", TensorProto.FLOAT, ["b", "n", 5])],
             domains=("nowhere",),
         )
         prompt = ids([4, 2, 1])
@@ -149,8 +149,8 @@ class TestStateless:
 class TestBindings:
     def test_the_prompt_is_evaluated_once_then_single_tokens(self) -> None:
         proto = models.of_width()
-        proto.graph.input.append(models.info("past", TensorProto.FLOAT, [2]))
-        proto.graph.output.append(models.info("present", TensorProto.FLOAT, [2]))
+        proto.graph.input.append(graphs.info("past", TensorProto.FLOAT, [2]))
+        proto.graph.output.append(graphs.info("present", TensorProto.FLOAT, [2]))
         proto.graph.node.append(helper.make_node("Neg", ["past"], ["present"]))
         model, _ = refeed.bind(proto, pairs=[("past", "present")])
         feeds = {"input_ids": ids([9, 9, 9]), "past": np.ones(2, np.float32)}
@@ -210,7 +210,7 @@ class TestBindings:
     @pytest.mark.parametrize("role", ["input_ids", "attention_mask", "position_ids"])
     def test_what_the_loop_feeds_must_not_be_bound(self, role: str) -> None:
         proto = models.of_positions()
-        proto.graph.output.append(models.info("following_ids", TensorProto.INT64, ["batch", None]))
+        proto.graph.output.append(graphs.info("following_ids", TensorProto.INT64, ["batch", None]))
         proto.graph.node.append(helper.make_node("Identity", [role], ["following_ids"]))
         model, _ = refeed.bind(proto, pairs=[(role, "following_ids")], uses="any")
         match = f"{role}_name: graph input `{role}` is bound to output `following_ids`"
@@ -279,7 +279,7 @@ class TestMaskAndPositions:
 
     def test_other_feeds_stay_as_they_are(self) -> None:
         proto = models.of_width()
-        proto.graph.input.append(models.info("shift", TensorProto.INT64, [1]))
+        proto.graph.input.append(graphs.info("shift", TensorProto.INT64, [1]))
         proto.graph.node[2].output[0] = "sum"
         proto.graph.node.insert(3, helper.make_node("Add", ["sum", "shift"], ["following"]))
         feeds = {"input_ids": ids([9]), "shift": np.array([10], np.int64)}
@@ -343,8 +343,8 @@ class TestLogits:
         ]
         model = graphs.model(
             nodes,
-            [models.info("input_ids", TensorProto.INT64, ["b", "n"])],
-            [models.info("logits", elements, dims)],
+            [graphs.info("input_ids", TensorProto.INT64, ["b", "n"])],
+            [graphs.info("logits", elements, dims)],
             initializers=[
                 onnx.numpy_helper.from_array(np.array(8, np.int64), "depth"),
                 onnx.numpy_helper.from_array(np.array([0, 1], np.float32), "values"),
@@ -360,8 +360,8 @@ class TestLogits:
         ]
         model = graphs.model(
             nodes,
-            [models.info("input_ids", TensorProto.INT64, ["b", "n"])],
-            [models.info("logits", TensorProto.FLOAT, ["c", "n", 8])],
+            [graphs.info("input_ids", TensorProto.INT64, ["b", "n"])],
+            [graphs.info("logits", TensorProto.FLOAT, ["c", "n", 8])],
             initializers=[
                 onnx.numpy_helper.from_array(np.array(8, np.int64), "depth"),
                 onnx.numpy_helper.from_array(np.array([0, 1], np.float32), "values"),

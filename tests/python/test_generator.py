@@ -9,10 +9,12 @@ import time
 from typing import Any
 
 import generation_models as models
+import graphs
 import numpy as np
 import pytest
 import refeed
 from generation_models import after_history, ids
+from onnx import helper
 from refeed import runtime
 
 Array = np.ndarray[Any, Any]
@@ -114,8 +116,8 @@ class TestTurns:
             said += turn
             said += generator.generate(max_new_tokens=4).tokens[0]
         assert generator.turns == [0, 6, 11]
-        for turn, before in ((2, 11), (1, 6)):
-            generator.rewind(turn)
+        for number, before in ((2, 11), (1, 6)):
+            generator.rewind(number)
             assert generator.tokens == [said[:before]]
             generator.append([8, 9])
             want = after([*said[:before], 8, 9], 5)
@@ -193,12 +195,13 @@ class TestTurns:
         for call in (generator.generate, generator.stream, generator.prefill):
             with pytest.raises(refeed.ValueTypeError, match="append some first"):
                 call()
-        for tokens in ([], [[]], [-1], [[1], [-2]]):
+        wrong: Any
+        for wrong in ([], [[]], [-1], [[1], [-2]]):
             with pytest.raises(refeed.ValueTypeError):
-                generator.append(tokens)
-        for tokens in ("text", 3, [1.5], None):
+                generator.append(wrong)
+        for wrong in ("text", 3, [1.5], None):
             with pytest.raises(TypeError, match="tokens: expected token ids"):
-                generator.append(tokens)  # type: ignore[arg-type]
+                generator.append(wrong)
         generator.append([1])
         with pytest.raises(refeed.ValueTypeError, match="expected one row on a generator of one row"):
             generator.append([[1], [2]])
@@ -265,9 +268,9 @@ class TestBatches:
 
     def test_an_input_with_a_batch_axis_keeps_all_rows(self) -> None:
         proto = models.of_history()
-        proto.graph.input.append(models.info("extra", models.FLOAT, ["batch", 1]))
-        proto.graph.output.append(models.info("more", models.FLOAT, ["batch", 1]))
-        proto.graph.node.append(models.helper.make_node("Neg", ["extra"], ["more"]))
+        proto.graph.input.append(graphs.info("extra", models.FLOAT, ["batch", 1]))
+        proto.graph.output.append(graphs.info("more", models.FLOAT, ["batch", 1]))
+        proto.graph.node.append(helper.make_node("Neg", ["extra"], ["more"]))
         model, _ = refeed.bind(proto, pairs=[("past", "present")])
         generator = runtime.Generator(model, feeds={"extra": np.zeros((2, 1), np.float32)})
         generator.append([[4], [4, 2, 7]])
@@ -280,12 +283,12 @@ class TestBatches:
     def test_later_feeds(self) -> None:
         """A switch that is off at the first step only."""
         proto = models.of_width(64)
-        proto.graph.input.append(models.info("shift", models.INT64, [1]))
+        proto.graph.input.append(graphs.info("shift", models.INT64, [1]))
         proto.graph.node[2].output[0] = "sum"
-        proto.graph.node.insert(3, models.helper.make_node("Add", ["sum", "shift"], ["following"]))
-        proto.graph.input.append(models.info("past", models.FLOAT, [2]))
-        proto.graph.output.append(models.info("present", models.FLOAT, [2]))
-        proto.graph.node.append(models.helper.make_node("Neg", ["past"], ["present"]))
+        proto.graph.node.insert(3, helper.make_node("Add", ["sum", "shift"], ["following"]))
+        proto.graph.input.append(graphs.info("past", models.FLOAT, [2]))
+        proto.graph.output.append(graphs.info("present", models.FLOAT, [2]))
+        proto.graph.node.append(helper.make_node("Neg", ["past"], ["present"]))
         model, _ = refeed.bind(proto, pairs=[("past", "present")])
         first, later = np.array([10], np.int64), np.array([40], np.int64)
         made = refeed.generate(model, [9, 9], max_new_tokens=3, feeds={"shift": first}, later_feeds={"shift": later})
@@ -432,6 +435,31 @@ class TestBeams:
         for row, prompt in enumerate(([4], [4, 2, 7])):
             # The best beam of a peaked distribution is the greedy sequence.
             assert made.tokens[2 * row] == after_history(prompt, 6)
+
+    @pytest.mark.parametrize("options", [{"num_beams": 3}, {"temperature": 6.0, "seed": 4}])
+    def test_forks_stand_in_where_rows_cannot_be_chosen(self, options: dict[str, Any]) -> None:
+        """A model that is declared for one row: each sequence is a fork."""
+        proto = models.of_history()
+        for value in (*proto.graph.input, *proto.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_value = 1
+        alone, _ = refeed.bind(proto, pairs=[("past", "present")])
+        settings = {"num_return_sequences": 3, "max_new_tokens": 7, "eos_token_id": 5, **options}
+        want = refeed.generate(models.bound_history(), [4, 2, 7], **settings)
+        made = refeed.generate(alone, [4, 2, 7], **settings)
+        assert (made.tokens, made.finish_reasons) == (want.tokens, want.finish_reasons)
+        feeds = {"input_ids": ids([4, 2]), "past": models.empty()}
+        native = runtime.GenerationOptions(**settings)
+        one, other = (
+            runtime.generate(model, runtime.RuntimeContext(), feeds, native).numpy()
+            for model in (alone, models.bound_history())
+        )
+        np.testing.assert_array_equal(one, other)
+
+    @pytest.mark.parametrize("options", [{"num_beams": 3}, {"temperature": 1.0, "seed": 4}])
+    def test_forks_share_pages(self, options: dict[str, Any]) -> None:
+        settings = {"num_return_sequences": 3, "max_new_tokens": 5, **options}
+        made = refeed.generate(models.paged_decoder(), [1, 2], **settings)
+        assert made.tokens == refeed.generate(models.successor(), [1, 2], **settings).tokens
 
     def test_a_generator_goes_on_with_the_best(self) -> None:
         generator = history()

@@ -142,8 +142,8 @@ class TestSeeds:
             np.testing.assert_array_equal(draws(flat, 30, 1, first_row=row), whole[row])
 
     def test_rows_draw_the_same_whichever_have_ended(self) -> None:
-        model, flat = models.fixed(np.zeros(20)), {"temperature": 1.0, "seed": 3, "max_new_tokens": 40}
-        options = runtime.GenerationOptions(**flat)
+        model = models.fixed(np.zeros(20))
+        options = runtime.GenerationOptions(temperature=1.0, seed=3, max_new_tokens=40)
         free = refeed.generate(model, [[1], [2], [3]], options)
         ended = refeed.generate(model, [[1], [2], [3]], options.replace(eos_token_id=5))
         kept = refeed.generate(model, [[1], [2], [3]], options.replace(eos_token_id=5, drop_finished=False))

@@ -13,6 +13,8 @@ mod feedback;
 #[cfg(test)]
 mod forks;
 #[cfg(test)]
+mod generation;
+#[cfg(test)]
 mod group_query;
 #[cfg(test)]
 mod models;

@@ -4,8 +4,8 @@
 //! tokens and state over turns. Both run one loop:
 //!
 //! * `prompt` finds the graph inputs that the loop feeds and checks what the caller feeds to start with.
-//! * `decoder` holds rows of tokens and a model (`engine`) that has seen a part of them; `feeds` makes the tensors of a
-//!   step in memory that is used again.
+//! * `decoder` holds rows of tokens, of which its lanes have seen a part: `lane` is what runs the model on rows (`engine`: a
+//!   state or a session), with `feeds` that makes the tensors of a step in memory that is used again.
 //! * `turn` is one call: step by step, `logits` are changed by `filters`, a token is chosen by `sample` with numbers from
 //!   `random`, and sequences end.
 
@@ -19,6 +19,7 @@ mod exponential;
 mod feeds;
 mod filters;
 mod generator;
+mod lane;
 mod logits;
 mod options;
 mod prompt;
@@ -136,15 +137,10 @@ pub fn generate_until<'n, V: Into<RuntimeValue>>(
     let rows: Vec<Row> = (0..prompt.batch)
         .map(|number| {
             let columns = number * prompt.length..(number + 1) * prompt.length;
-            let mask = mask[columns.clone()].to_vec();
-            Row {
-                number,
-                tokens: prompt.tokens[columns.clone()].to_vec(),
-                base: 0,
-                visible: mask.iter().filter(|seen| **seen).count(),
-                positions: positions[columns].to_vec(),
-                mask,
-            }
+            let tokens = &prompt.tokens[columns.clone()];
+            let mut row = Row::new(number);
+            row.extend(tokens, &mask[columns.clone()], &positions[columns]);
+            row
         })
         .collect();
     check_padding(options, rows.len())?;

@@ -51,7 +51,7 @@ pub(super) fn search(
     options: &GenerationOptions,
     control: &mut Control<'_>,
 ) -> Result<Vec<GeneratedSequence>, GenerationError> {
-    decoder.batch.need("num_beams")?;
+    decoder.need_rows("num_beams")?;
     options.check_length(decoder)?;
     let filters = Filters::of(options);
     let rows = decoder.rows.iter().enumerate();
@@ -62,7 +62,7 @@ pub(super) fn search(
             sum: 0.0,
             tokens: Vec::new(),
             log_probabilities: Vec::new(),
-            history: filters.history(row.seen()),
+            history: filters.history(&row.visible_tokens()),
         }],
         ended: Vec::new(),
     });
@@ -137,17 +137,16 @@ impl Search {
         options: &GenerationOptions,
         wide: &mut Vec<f64>,
     ) -> Result<Vec<Candidate>, GenerationError> {
-        let Some(logits) = decoder.logits() else {
-            return Err(GenerationError::turn("generate", "there are no logits"));
-        };
         let ends = options.stop_token_ids.len() + options.stop_sequences.len();
         let count = options
             .num_beams
             .saturating_mul(2 + ends)
-            .min(logits.vocabulary);
+            .min(decoder.vocabulary());
         let mut candidates = Vec::new();
         for (index, beam) in self.beams.iter().enumerate() {
-            let row = logits.row(beam.slot);
+            let Some(row) = decoder.logits(beam.slot) else {
+                return Err(GenerationError::turn("generate", "there are no logits"));
+            };
             let seen = decoder.rows[beam.slot].seen();
             let ranked = ranked(row, seen, beam, filters, count, wide);
             let ranked = ranked.map_err(|reason| GenerationError::Row {

@@ -2,8 +2,8 @@
 
 use super::engine::{Batch, Engine};
 use super::error::GenerationError;
-use super::feeds::StepFeeds;
-use super::logits::Logits;
+use super::lane::{Lane, Step};
+use super::logits::{LogitRow, Logits};
 use super::prompt::Roles;
 use super::row::Row;
 use crate::context::RuntimeContext;
@@ -15,20 +15,14 @@ use std::sync::Arc;
 /// Rows of one length, of which the model has seen the first `fed` columns.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    pub(super) engine: Engine,
     pub(super) context: RuntimeContext,
     pub(super) roles: Roles,
     pub(super) batch: Batch,
     pub(super) rows: Vec<Row>,
-    feeds: StepFeeds,
+    /// One for all rows, or one for each.
+    lanes: Vec<Lane>,
     /// Rows that have ended and were let go.
     gone: Vec<Row>,
-    /// Columns that the initial values stand for.
-    base: usize,
-    /// Columns that the retained values stand for; 0 without bindings.
-    fed: usize,
-    /// Logits of the last column, once it is fed.
-    logits: Option<Logits>,
     /// The size of the vocabulary, once it is known.
     vocabulary: Option<usize>,
 }
@@ -43,30 +37,38 @@ impl Decoder {
         rows: Vec<Row>,
     ) -> Decoder {
         Decoder {
-            engine,
+            lanes: vec![Lane::new(engine, fixed)],
             context,
             roles,
             batch,
             rows,
-            feeds: StepFeeds::new(fixed),
             gone: Vec::new(),
-            base: 0,
-            fed: 0,
-            logits: None,
             vocabulary: None,
         }
     }
 
     /// Says that the first `base` columns are in the initial values, and what is fed after the first step.
-    pub(super) fn begin_behind(&mut self, base: usize, later: Vec<(usize, RuntimeValue)>) {
-        self.base = base;
-        self.fed = base;
-        self.feeds.change_later(later);
+    pub(super) fn begin_behind(&mut self, base: usize, later: &[(usize, RuntimeValue)]) {
+        for lane in &mut self.lanes {
+            lane.begin_behind(base, later.to_vec());
+        }
+    }
+
+    /// What runs the model on the first row.
+    pub(super) fn engine(&self) -> Option<&Engine> {
+        self.lanes.first().map(|lane| &lane.engine)
+    }
+
+    /// Starts again with a fresh engine, whose initial values stand for the same columns.
+    pub(super) fn replace_engine(&mut self, engine: Engine) {
+        if let Some(lane) = self.lanes.first_mut() {
+            lane.engine = engine;
+        }
     }
 
     /// Columns that the initial values stand for.
     pub(super) fn base(&self) -> usize {
-        self.base
+        self.lanes.first().map_or(0, Lane::base)
     }
 
     /// The number of rows, ended ones included.
@@ -87,7 +89,7 @@ impl Decoder {
 
     /// Columns that the model has seen.
     pub(super) fn fed(&self) -> usize {
-        self.fed
+        self.lanes.first().map_or(0, Lane::fed)
     }
 
     /// A second decoder that goes its own way from here.
@@ -95,89 +97,91 @@ impl Decoder {
     /// # Errors
     /// When the state is busy or closed.
     pub(super) fn fork(&self) -> Result<Decoder, GenerationError> {
+        let lanes = self.lanes.iter().map(Lane::fork);
         Ok(Decoder {
-            engine: self.engine.fork()?,
+            lanes: lanes.collect::<Result<_, _>>()?,
             context: self.context.clone(),
             roles: self.roles.clone(),
             batch: self.batch.clone(),
             rows: self.rows.clone(),
-            feeds: self.feeds.fork(),
             gone: self.gone.clone(),
-            base: self.base,
-            fed: self.fed,
-            logits: self.logits.clone(),
             vocabulary: self.vocabulary,
         })
-    }
-
-    /// Feeds columns up to `end`, at most `chunk` at a time where a state consumes them. The logits of the last column are
-    /// there afterwards.
-    ///
-    /// # Errors
-    /// When the model cannot be run or its logits are not what they must be. Columns of earlier pieces stay fed.
-    fn feed_to(
-        &mut self,
-        end: usize,
-        chunk: Option<usize>,
-        control: RunControl<'_>,
-    ) -> Result<(), GenerationError> {
-        let whole = matches!(self.engine, Engine::Session(_));
-        loop {
-            let start = if whole { 0 } else { self.fed };
-            let stop = match chunk {
-                Some(chunk) if !whole => end.min(start.saturating_add(chunk)),
-                _ => end,
-            };
-            let feeds = {
-                let first = whole || self.fed == self.base;
-                self.feeds
-                    .of_step(&self.roles, &self.rows, start..stop, first)?
-            };
-            let outputs = self.engine.run(&self.context, feeds, control)?;
-            if !whole {
-                self.fed = stop;
-                self.logits = None;
-            }
-            if stop == end {
-                let value = outputs.values().get(self.roles.logits);
-                let logits = Logits::read(&self.roles.logits_name, value, self.rows.len())?;
-                if let Some(known) = self.vocabulary.filter(|known| *known != logits.vocabulary) {
-                    return Err(GenerationError::Logits {
-                        name: self.roles.logits_name.clone(),
-                        expected: format!("a vocabulary of {known}, as at the step before"),
-                        got: logits.vocabulary.to_string(),
-                    });
-                }
-                self.vocabulary = Some(logits.vocabulary);
-                self.logits = Some(logits);
-                return Ok(());
-            }
-        }
     }
 
     /// Feeds every column that the model has not seen; afterwards there are logits. Does nothing when there are already.
     ///
     /// # Errors
-    /// As [`Decoder::feed_to`].
+    /// When the model cannot be run or its logits are not what they must be. What was fed before stays fed.
     pub(super) fn feed(
         &mut self,
         chunk: Option<usize>,
         control: RunControl<'_>,
     ) -> Result<(), GenerationError> {
-        match &self.logits {
-            Some(_) => Ok(()),
-            None => self.feed_to(self.length(), chunk, control),
+        let step = Step {
+            context: &self.context,
+            roles: &self.roles,
+            end: self.rows.first().map_or(0, |row| row.tokens.len()),
+            chunk,
+            control,
+        };
+        let rows = match self.lanes.len() {
+            0 | 1 => self.rows.len(),
+            _ => 1,
+        };
+        for (lane, rows) in self.lanes.iter_mut().zip(self.rows.chunks(rows.max(1))) {
+            lane.feed(rows, &step)?;
+            let found = lane.logits.as_ref().map(|logits| logits.vocabulary);
+            let known = *self.vocabulary.get_or_insert(found.unwrap_or(0));
+            if let Some(found) = found.filter(|found| *found != known) {
+                lane.logits = None;
+                return Err(GenerationError::Logits {
+                    name: self.roles.logits_name.clone(),
+                    expected: format!("a vocabulary of {known}, as at the step before"),
+                    got: found.to_string(),
+                });
+            }
         }
+        Ok(())
     }
 
-    /// Logits of the last column, once it is fed.
-    pub(super) fn logits(&self) -> Option<&Logits> {
-        self.logits.as_ref()
+    /// The logits of a row's last column, once it is fed.
+    pub(super) fn logits(&self, row: usize) -> Option<LogitRow<'_>> {
+        let (lane, row) = match self.lanes.len() {
+            1 => (0, row),
+            _ => (row, 0),
+        };
+        let logits = self.lanes.get(lane)?.logits.as_ref()?;
+        Some(logits.row(row))
+    }
+
+    /// The size of the vocabulary; 0 before the first logits.
+    pub(super) fn vocabulary(&self) -> usize {
+        self.vocabulary.unwrap_or(0)
     }
 
     /// Says that columns were added.
     pub(super) fn grown(&mut self) {
-        self.logits = None;
+        self.lanes.iter_mut().for_each(|lane| lane.logits = None);
+    }
+
+    /// Whether rows come from forks of one row, each of which runs alone: their pages are shared, or rows cannot be chosen.
+    fn forks(&self) -> Result<bool, GenerationError> {
+        match (&*self.lanes, self.rows.len()) {
+            ([lane], 1) => Ok(self.batch.need("").is_err() || lane.engine.holds_pages()?),
+            (lanes, _) => Ok(lanes.len() > 1),
+        }
+    }
+
+    /// Tells whether rows can be repeated for something that needs it.
+    ///
+    /// # Errors
+    /// When they cannot.
+    pub(super) fn need_rows(&self, wanted: &'static str) -> Result<(), GenerationError> {
+        match self.forks()? {
+            true => Ok(()),
+            false => self.batch.need(wanted).map(drop),
+        }
     }
 
     /// Makes the rows those of `chosen`: reordered, repeated, fewer or more. Logits, where there are any, follow.
@@ -192,17 +196,16 @@ impl Decoder {
         if chosen.iter().copied().eq(0..self.rows.len()) {
             return Ok(());
         }
-        let axes = self.batch.need(wanted)?;
-        let logits = match &self.logits {
-            Some(logits) => Some(logits.select(chosen)?),
-            None => None,
-        };
-        if let Engine::State(state) = &self.engine {
-            state.select(chosen, axes)?;
+        if self.forks()? {
+            let lanes = chosen.iter().map(|row| self.lanes[*row].fork());
+            self.lanes = lanes.collect::<Result<_, _>>()?;
+        } else {
+            let axes = self.batch.need(wanted)?;
+            for lane in &mut self.lanes {
+                lane.select(chosen, axes)?;
+            }
         }
-        self.logits = logits;
         self.rows = chosen.iter().map(|row| self.rows[*row].clone()).collect();
-        self.feeds.forget();
         Ok(())
     }
 
@@ -230,11 +233,14 @@ impl Decoder {
     /// # Errors
     /// When the state is busy.
     pub(super) fn moment(&self) -> Result<Option<Moment>, GenerationError> {
-        match &self.engine {
-            Engine::State(state) if !state.can_truncate(self.fed)? => Ok(Some(Moment {
-                fed: self.fed,
+        let Some(lane) = self.lanes.first() else {
+            return Ok(None);
+        };
+        match &lane.engine {
+            Engine::State(state) if !state.can_truncate(lane.fed())? => Ok(Some(Moment {
+                fed: lane.fed(),
                 values: Arc::new(state.checkpoint()?),
-                logits: self.logits.clone(),
+                logits: lane.logits.clone(),
             })),
             _ => Ok(None),
         }
@@ -249,11 +255,13 @@ impl Decoder {
         columns: usize,
         moment: &Moment,
     ) -> Result<(), GenerationError> {
-        if let Engine::State(state) = &self.engine {
+        if let Some(Engine::State(state)) = self.engine() {
             state.restore(&moment.values)?;
         }
         self.keep_columns(columns, moment.fed);
-        self.logits = moment.logits.clone().filter(|_| moment.fed == columns);
+        if let Some(lane) = self.lanes.first_mut() {
+            lane.logits = moment.logits.clone().filter(|_| moment.fed == columns);
+        }
         Ok(())
     }
 
@@ -262,13 +270,13 @@ impl Decoder {
     /// # Errors
     /// When the state is busy.
     pub(super) fn cut_state(&mut self, columns: usize) -> Result<bool, GenerationError> {
-        let Engine::State(state) = &self.engine else {
+        let Some(Engine::State(state)) = self.engine() else {
             return Ok(true);
         };
-        if columns == self.fed {
+        if columns == self.fed() {
             return Ok(true);
         }
-        let can = state.can_truncate(self.fed)?;
+        let can = state.can_truncate(self.fed())?;
         if can {
             state.truncate(columns)?;
         }
@@ -278,9 +286,9 @@ impl Decoder {
     /// Keeps the first `columns` columns, of which the model has seen `fed`.
     pub(super) fn keep_columns(&mut self, columns: usize, fed: usize) {
         self.rows.iter_mut().for_each(|row| row.truncate(columns));
-        self.fed = fed;
-        self.logits = None;
-        self.feeds.forget();
+        self.lanes
+            .iter_mut()
+            .for_each(|lane| lane.rows_changed(fed));
     }
 }
 

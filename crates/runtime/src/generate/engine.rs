@@ -10,7 +10,7 @@ use crate::session::{Outputs, RuntimeSession};
 use crate::state::{BatchAxes, PersistentValueState};
 use refeed_graph::Model;
 use refeed_graph::types::{Dim, ValueType};
-use refeed_values::RuntimeValue;
+use refeed_values::{RuntimeValue, paged_cache};
 use std::sync::Arc;
 
 /// The model of a generation, and what it remembers.
@@ -31,6 +31,22 @@ impl Engine {
             Engine::State(state) => state.run_positions(context, feeds, control),
             Engine::Session(session) => session.run_controlled(context, feeds, control),
         }
+    }
+
+    /// Whether a retained value is a paged cache, whose pages forks share.
+    ///
+    /// # Errors
+    /// When the state is busy or closed.
+    pub(super) fn holds_pages(&self) -> Result<bool, StateError> {
+        Ok(match self {
+            Engine::State(state) => {
+                let values = state.values()?;
+                values
+                    .iter()
+                    .any(|(_, value)| paged_cache::blocks(value).is_some())
+            }
+            Engine::Session(_) => false,
+        })
     }
 
     /// The same, for another holder.

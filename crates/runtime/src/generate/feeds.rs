@@ -183,3 +183,6 @@ fn integers(
     fill(&mut tensor, values)?;
     Ok(tensor.freeze())
 }
+
+#[cfg(test)]
+mod tests;

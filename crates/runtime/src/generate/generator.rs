@@ -19,6 +19,8 @@ use refeed_graph::Model;
 use refeed_values::RuntimeValue;
 use std::sync::Arc;
 
+mod back;
+
 /// What a [`Generator`] starts with.
 #[derive(Debug, Clone, Default)]
 pub struct GeneratorSettings {
@@ -159,19 +161,26 @@ impl Generator {
         &self.settings.options
     }
 
-    /// A decoder that has seen nothing but what its initial values hold, with these rows behind it.
-    fn fresh(&self, rows: Vec<Row>) -> Result<Decoder, GenerationError> {
+    /// A decoder that has seen nothing but what its initial values hold, with these rows behind it, padded on the left.
+    fn fresh(&self, rows: &[(usize, &[i64])]) -> Result<Decoder, GenerationError> {
         let (engine, base) = self.engine(rows.len())?;
-        let rows = rows.into_iter().map(|row| row.behind(base)).collect();
+        let filler = self.settings.options.padding().unwrap_or(0);
+        let longest = rows.iter().map(|(_, tokens)| tokens.len()).max();
+        let rows = rows.iter().map(|(number, tokens)| {
+            let mut row = Row::new(*number);
+            let padding = longest.unwrap_or(0) - tokens.len();
+            row.begin(base, padding, filler, tokens);
+            row
+        });
         let mut decoder = Decoder::new(
             engine,
             self.settings.context.clone(),
             self.roles.clone(),
             self.batch.clone(),
             self.fixed.clone(),
-            rows,
+            rows.collect(),
         );
-        decoder.begin_behind(base, self.later.clone());
+        decoder.begin_behind(base, &self.later);
         Ok(decoder)
     }
 
@@ -269,17 +278,8 @@ impl Generator {
             let reason = "rows of unequal length are padded on the left, which needs an attention mask: the model has none";
             return Err(GenerationError::turn(WHAT, reason));
         }
-        let filler = self.settings.options.padding().unwrap_or(0);
-        let padded = rows.iter().enumerate().map(|(number, tokens)| {
-            let mut row = Row {
-                number,
-                ..Row::default()
-            };
-            row.pad(filler, longest - tokens.len());
-            row.begin(tokens);
-            row
-        });
-        let decoder = self.fresh(padded.collect())?;
+        let numbered: Vec<(usize, &[i64])> = rows.iter().map(Vec::as_slice).enumerate().collect();
+        let decoder = self.fresh(&numbered)?;
         self.marks.push(Mark {
             columns: 0,
             seen: None,
@@ -306,7 +306,8 @@ impl Generator {
         self.decoder.as_mut().ok_or_else(none)
     }
 
-    /// Begins a call; [`Generator::advance`] makes its steps. A call that is going on ends where it is.
+    /// Begins a call; the names in `options` do not count, inputs are those that the generator was made with.
+    /// [`Generator::advance`] makes its steps. A call that is going on ends where it is.
     ///
     /// # Errors
     /// When there are no tokens, or an option means nothing or does not fit.
@@ -509,162 +510,12 @@ impl Generator {
             .collect()
     }
 
-    /// Goes back to where turn `turn` began: as it was before that [`Generator::append`].
-    ///
-    /// Values that grow are cut; the others go back to what was kept when the turn began. Nothing is copied now: the next
-    /// append of a value that somebody else still sees copies it once.
-    ///
-    /// # Errors
-    /// When there is no such turn, or the state is busy.
-    pub fn rewind(&mut self, turn: usize) -> Result<(), GenerationError> {
-        self.settle()?;
-        let Some(mark) = self.marks.get(turn).cloned() else {
-            let reason = format!("expected one of {} turns, got {turn}", self.marks.len());
-            return Err(GenerationError::turn("rewind", reason));
-        };
-        if turn == 0 {
-            self.reset();
-            return Ok(());
-        }
-        let decoder = self.decoder_of("rewind")?;
-        match mark.seen {
-            Some(moment) => decoder.return_to(mark.columns, &moment)?,
-            None => self.cut(mark.columns)?,
-        }
-        self.marks.truncate(turn);
-        Ok(())
-    }
-
-    /// Keeps the first `length` tokens of the one row that there is.
-    ///
-    /// Values that cannot be cut go back to the last moment that was kept, and what lies between is evaluated again by the
-    /// next call.
-    ///
-    /// # Errors
-    /// When there are more rows than one or fewer tokens, or the state is busy.
-    pub fn truncate(&mut self, length: usize) -> Result<(), GenerationError> {
-        const WHAT: &str = "truncate";
-        self.settle()?;
-        let held = self.length();
-        if length > held {
-            let reason = format!("expected at most the {held} tokens that there are, got {length}");
-            return Err(GenerationError::turn(WHAT, reason));
-        }
-        if length == held {
-            return Ok(());
-        }
-        if length == 0 {
-            self.reset();
-            return Ok(());
-        }
-        let decoder = self.decoder_of(WHAT)?;
-        if decoder.count() != 1 {
-            let reason = format!("expected one row, got {}", decoder.count());
-            return Err(GenerationError::turn(WHAT, reason));
-        }
-        let columns = length + decoder.base();
-        self.cut(columns)?;
-        self.marks.retain(|mark| mark.columns < columns);
-        Ok(())
-    }
-
-    /// Keeps `columns` columns. At least the last one is evaluated again, for its logits.
-    fn cut(&mut self, columns: usize) -> Result<(), GenerationError> {
-        let marks = &self.marks;
-        let decoder = self.decoder.as_mut();
-        let Some(decoder) = decoder else {
-            return Ok(());
-        };
-        let keep = columns.saturating_sub(1).min(decoder.fed());
-        if keep > decoder.base() && decoder.cut_state(keep)? {
-            decoder.keep_columns(columns, keep);
-            return Ok(());
-        }
-        let moments = marks.iter().rev().filter_map(|mark| mark.seen.as_ref());
-        let mut moments = moments.into_iter();
-        if let Some(moment) = moments.find(|moment| moment.fed <= keep) {
-            return decoder.return_to(columns, moment);
-        }
-        if decoder.fed() > decoder.base() {
-            let (engine, base) = self.engine(1)?;
-            if let Some(decoder) = &mut self.decoder {
-                decoder.engine = engine;
-                decoder.keep_columns(columns, base);
-            }
-        } else {
-            decoder.keep_columns(columns, decoder.fed());
-        }
-        Ok(())
-    }
-
-    /// Forgets all tokens.
-    pub fn reset(&mut self) {
-        self.current = None;
-        self.decoder = None;
-        self.marks.clear();
-    }
-
-    /// A second generator that goes its own way from here. Handles are shared, nothing is copied now; the first one of the
-    /// two to add a token does so in place, the other one copies its values once (paged caches share their pages).
-    ///
-    /// # Errors
-    /// When the state is busy.
-    pub fn fork(&mut self) -> Result<Generator, GenerationError> {
-        self.settle()?;
-        Ok(Generator {
-            session: Arc::clone(&self.session),
-            settings: self.settings.clone(),
-            roles: self.roles.clone(),
-            fixed: self.fixed.clone(),
-            later: self.later.clone(),
-            batch: self.batch.clone(),
-            decoder: self.decoder.as_ref().map(Decoder::fork).transpose()?,
-            marks: self.marks.clone(),
-            current: None,
-        })
-    }
-
-    /// A second generator with one row of this one. The row's part of the state is copied; a row that has ended and was let
-    /// go is evaluated again by the next call.
-    ///
-    /// # Errors
-    /// When there is no such row, rows of the state cannot be chosen, or the state is busy.
-    pub fn fork_row(&mut self, row: usize) -> Result<Generator, GenerationError> {
-        const WHAT: &str = "fork";
-        let mut forked = self.fork()?;
-        let none = |count: usize| {
-            GenerationError::turn(WHAT, format!("expected one of {count} rows, got {row}"))
-        };
-        let decoder = forked.decoder.as_mut().ok_or_else(|| none(0))?;
-        let (count, base) = (decoder.count(), decoder.base());
-        let held = decoder.rows.iter().position(|held| held.number == row);
-        match held {
-            Some(_) if count == 1 => {}
-            Some(at) => {
-                decoder.reorder(&[at], WHAT)?;
-                decoder.forget_gone();
-            }
-            None => {
-                let gone = decoder.all_rows().find(|held| held.number == row);
-                let gone = gone.ok_or_else(|| none(count))?;
-                let mut alone = Row::default();
-                alone.begin(&gone.visible_tokens());
-                forked.decoder = Some(forked.fresh(vec![alone])?);
-            }
-        }
-        forked.marks = vec![Mark {
-            columns: base,
-            seen: None,
-        }];
-        Ok(forked)
-    }
-
     /// What the last step did for each binding, and why; `None` without bindings or before the first tokens.
     ///
     /// # Errors
     /// When the state is busy.
     pub fn explain(&self) -> Result<Option<Explanation>, GenerationError> {
-        match self.decoder.as_ref().map(|decoder| &decoder.engine) {
+        match self.decoder.as_ref().and_then(Decoder::engine) {
             Some(Engine::State(state)) => Ok(Some(state.explain()?)),
             _ => Ok(None),
         }
@@ -680,7 +531,7 @@ impl Generator {
     /// # Errors
     /// When the state is busy.
     pub fn values(&self) -> Result<Vec<(Arc<str>, RuntimeValue)>, GenerationError> {
-        match self.decoder.as_ref().map(|decoder| &decoder.engine) {
+        match self.decoder.as_ref().and_then(Decoder::engine) {
             Some(Engine::State(state)) => Ok(state.values()?),
             _ => Ok(Vec::new()),
         }

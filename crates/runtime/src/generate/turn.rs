@@ -9,6 +9,7 @@ use super::logits::{LogitRow, Useless, argmax, largest};
 use super::options::GenerationOptions;
 use super::random::{fresh_seed, uniform};
 use super::sample::{Restrictions, Sampler};
+use crate::error::StateError;
 
 /// A token that was generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,15 +98,15 @@ impl Turn {
                     stream: options.first_row.wrapping_add(index as u64),
                     tokens: Vec::new(),
                     log_probabilities: Vec::new(),
-                    history: filters.history(row.seen()),
+                    history: filters.history(&row.visible_tokens()),
                     finish: (options.max_new_tokens == 0).then_some(FinishReason::Length),
                 });
             }
         }
         if options.num_return_sequences > 1 {
-            decoder.batch.need("num_return_sequences")?;
+            decoder.need_rows("num_return_sequences")?;
         }
-        let may_drop = decoder.batch.alone && decoder.batch.axes.is_ok();
+        let may_drop = decoder.need_rows("drop_finished").is_ok();
         Ok(Turn {
             how: Restrictions::of(options),
             seed: options.seed.unwrap_or_else(fresh_seed),
@@ -198,14 +199,14 @@ impl Turn {
 
     /// Chooses a token for every sequence that has not ended.
     fn choose(&mut self, decoder: &Decoder) -> Result<(), GenerationError> {
-        let Some(logits) = decoder.logits() else {
-            return Err(GenerationError::turn("generate", "there are no logits"));
-        };
         for (slot, row) in decoder.rows.iter().enumerate() {
             let sequence = &self.sequences[self.slots[slot]];
             if sequence.finish.is_some() {
                 continue;
             }
+            let Some(logits) = decoder.logits(slot) else {
+                return Err(GenerationError::turn("generate", "there are no logits"));
+            };
             let place = row.visible as u64;
             let chosen = Choice {
                 filters: &self.filters,
@@ -217,7 +218,7 @@ impl Turn {
                 seen: row.seen(),
                 random: || uniform(self.seed, sequence.stream, place),
             }
-            .make(logits.row(slot), &mut self.scratch);
+            .make(logits, &mut self.scratch);
             let (token, log_probability) = chosen.map_err(|reason| {
                 self.events.clear();
                 GenerationError::Row {
@@ -264,7 +265,14 @@ impl Turn {
                 .filter(|(_, s)| goes_on(s))
                 .map(|(row, _)| row)
                 .collect();
-            decoder.keep_rows(&rows)?;
+            match decoder.keep_rows(&rows) {
+                // Rows of some values cannot be chosen; they stay, as they do where declarations tell it.
+                Err(GenerationError::State(StateError::Select { .. })) => {
+                    self.drops = false;
+                    return Ok(());
+                }
+                kept => kept?,
+            }
             self.slots = rows.into_iter().map(|row| self.slots[row]).collect();
         }
         Ok(())
@@ -279,7 +287,7 @@ pub(super) fn check_vocabulary(
     decoder: &Decoder,
     options: &GenerationOptions,
 ) -> Result<(), GenerationError> {
-    let vocabulary = decoder.logits().map_or(0, |logits| logits.vocabulary);
+    let vocabulary = decoder.vocabulary();
     for (option, id) in [
         ("eos_token_id", options.eos_token_id),
         ("pad_token_id", options.pad_token_id),

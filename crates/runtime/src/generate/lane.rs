@@ -1,0 +1,143 @@
+//! One run of the model a step: a state or a session, and what it has seen and said.
+
+use super::engine::Engine;
+use super::error::GenerationError;
+use super::feeds::StepFeeds;
+use super::logits::Logits;
+use super::prompt::Roles;
+use super::row::Row;
+use crate::context::RuntimeContext;
+use crate::error::StateError;
+use crate::interrupt::RunControl;
+use refeed_values::RuntimeValue;
+
+/// What all lanes of a decoder share.
+pub(super) struct Step<'a> {
+    pub(super) context: &'a RuntimeContext,
+    pub(super) roles: &'a Roles,
+    /// Columns that there are.
+    pub(super) end: usize,
+    /// Most columns at a time.
+    pub(super) chunk: Option<usize>,
+    pub(super) control: RunControl<'a>,
+}
+
+/// What runs the model on some rows.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) engine: Engine,
+    feeds: StepFeeds,
+    /// Columns that the initial values stand for.
+    base: usize,
+    /// Columns that the retained values stand for; 0 without bindings.
+    fed: usize,
+    /// Logits of the last column, once it is fed.
+    pub(super) logits: Option<Logits>,
+}
+
+impl Lane {
+    pub(super) fn new(engine: Engine, fixed: Vec<(usize, RuntimeValue)>) -> Lane {
+        Lane {
+            engine,
+            feeds: StepFeeds::new(fixed),
+            base: 0,
+            fed: 0,
+            logits: None,
+        }
+    }
+
+    /// Says that the first `base` columns are in the initial values, and what is fed after the first step.
+    pub(super) fn begin_behind(&mut self, base: usize, later: Vec<(usize, RuntimeValue)>) {
+        self.base = base;
+        self.fed = base;
+        self.feeds.change_later(later);
+    }
+
+    /// Columns that the initial values stand for.
+    pub(super) fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Columns that the model has seen.
+    pub(super) fn fed(&self) -> usize {
+        self.fed
+    }
+
+    /// A second lane that goes its own way from here.
+    ///
+    /// # Errors
+    /// When the state is busy or closed.
+    pub(super) fn fork(&self) -> Result<Lane, StateError> {
+        Ok(Lane {
+            engine: self.engine.fork()?,
+            feeds: self.feeds.fork(),
+            base: self.base,
+            fed: self.fed,
+            logits: self.logits.clone(),
+        })
+    }
+
+    /// Forgets what is known of rows that have changed. The model has seen `fed` of their columns.
+    pub(super) fn rows_changed(&mut self, fed: usize) {
+        self.fed = fed;
+        self.logits = None;
+        self.feeds.forget();
+    }
+
+    /// Feeds every column of `rows` that the model has not seen; afterwards there are logits. Does nothing when there are
+    /// already.
+    ///
+    /// # Errors
+    /// When the model cannot be run or its logits are not what they must be. Columns of earlier pieces stay fed.
+    pub(super) fn feed(&mut self, rows: &[Row], step: &Step<'_>) -> Result<(), GenerationError> {
+        if self.logits.is_some() {
+            return Ok(());
+        }
+        let whole = matches!(self.engine, Engine::Session(_));
+        if self.fed >= step.end {
+            // The step was made, but its logits were none.
+            let reason = "the last step gave no logits: append a token, or go back";
+            return Err(GenerationError::turn("generate", reason));
+        }
+        loop {
+            let stop = match step.chunk {
+                Some(chunk) if !whole => step.end.min(self.fed.saturating_add(chunk)),
+                _ => step.end,
+            };
+            let first = whole || self.fed == self.base;
+            let feeds = self
+                .feeds
+                .of_step(step.roles, rows, self.fed..stop, first)?;
+            let outputs = self.engine.run(step.context, feeds, step.control)?;
+            if !whole {
+                self.fed = stop;
+            }
+            if stop == step.end {
+                let value = outputs.values().get(step.roles.logits);
+                self.logits = Some(Logits::read(&step.roles.logits_name, value, rows.len())?);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes the rows of the batch those of `chosen`.
+    ///
+    /// # Errors
+    /// When rows of the retained values cannot be chosen; nothing has changed then.
+    pub(super) fn select(
+        &mut self,
+        chosen: &[usize],
+        axes: &crate::state::BatchAxes,
+    ) -> Result<(), GenerationError> {
+        let logits = match &self.logits {
+            Some(logits) => Some(logits.select(chosen)?),
+            None => None,
+        };
+        if let Engine::State(state) = &self.engine {
+            state.select(chosen, axes)?;
+        }
+        self.logits = logits;
+        self.feeds.forget();
+        Ok(())
+    }
+}
