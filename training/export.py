@@ -15,10 +15,13 @@ import tokenizers
 import torch
 from decoder import Decoder
 from onnx import TensorProto, helper, numpy_helper
+from tokenizers import processors
 
 OPSET, IR_VERSION = 23, 10
-# Each message is marked by who speaks, and ended; the answer begins after the last mark.
+# Each message is marked by who speaks, and ended; the answer begins after the last mark. As in training, a text begins
+# after the end of another.
 CHAT_TEMPLATE = (
+    "{{- bos_token -}}"
     "{%- for message in messages -%}"
     "{%- if message['role'] not in ('user', 'assistant') -%}"
     "{{ raise_exception('expected messages of user and assistant, got ' + message['role']) }}"
@@ -169,10 +172,13 @@ def write(decoder: Decoder, tokenizer: tokenizers.Tokenizer, folder: pathlib.Pat
     model, _ = refeed.bind(to_onnx(decoder), patterns="kv", uses="one")
     model.save(folder / "model.onnx")
     check(folder / "model.onnx", decoder, tokenizer)
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     end = tokenizer.token_to_id(corpus.END)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{corpus.END} $A", special_tokens=[(corpus.END, end)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     settings = {
-        "tokenizer_config.json": {"eos_token": corpus.END, "chat_template": CHAT_TEMPLATE},
+        "tokenizer_config.json": {"bos_token": corpus.END, "eos_token": corpus.END, "chat_template": CHAT_TEMPLATE},
         "generation_config.json": {"eos_token_id": end, "pad_token_id": end, "bos_token_id": end},
     }
     for name, content in settings.items():

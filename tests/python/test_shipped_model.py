@@ -60,7 +60,7 @@ def test_it_knows_its_text(folder: pathlib.Path, corpus: Any) -> None:
     losses = []
     # Documents that training has not seen.
     for document in itertools.islice(corpus.documents(123), 12):
-        ids = np.array([[0, *tokenizer.encode(document).ids]])[:, :384]
+        ids = np.array([[0, *tokenizer.encode(document, add_special_tokens=False).ids]])[:, :384]
         length = ids.shape[1] - 1
         feeds = {"input_ids": ids[:, :-1], "attention_mask": np.ones((1, length), np.int64)}
         feeds["position_ids"] = np.arange(length)[None]
@@ -69,7 +69,7 @@ def test_it_knows_its_text(folder: pathlib.Path, corpus: Any) -> None:
         chosen = np.take_along_axis(logits, ids[0, 1:, None], -1)[:, 0]
         losses.append((np.log(np.exp(logits).sum(-1)) - chosen).mean())
     # Noise has ln 640 = 6.46.
-    assert np.mean(losses) < 0.8
+    assert np.mean(losses) < 0.6
 
 
 def test_the_text_is_the_same_each_time_and_true_to_itself(corpus: Any) -> None:

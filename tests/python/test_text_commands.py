@@ -193,7 +193,6 @@ def test_what_is_missing_is_one_line(capsys: Capture, shipped: pathlib.Path, tmp
         (["chat", path, "--bind", "known"], "tokenizer.json"),
         (["generate", shipped, "Once", "--top-p", "7"], "top_p"),
         (["generate", shipped, "--prompt-ids", "100000"], "100000"),
-        (["generate", shipped, ""], "token"),
         (["generate", shipped, "\udcff"], "text"),
         (["generate", tmp_path / "none.onnx", "Once"], "none.onnx"),
     ]:
@@ -220,6 +219,7 @@ def test_a_talk_is_what_its_whole_text_gives(
     questions = ["Hello!", "Who are you?", "Thank you."]
     answers, _ = chat(capsys, monkeypatch, questions, "--max-new-tokens", 40)
     text = ""
+    # The package puts the token in front that the template writes itself.
     for question, got in zip(questions, answers, strict=True):
         text += f"<|user|>{question}<|end|><|assistant|>"
         want = greedy(shipped, official.encode(text).ids, 40, [end_of(shipped)])
@@ -428,17 +428,34 @@ def test_a_model_does_not_steer_a_terminal(capsys: Capture, monkeypatch: pytest.
 
 def test_ctrl_c_prints_the_text_so_far(shipped: pathlib.Path) -> None:
     command = [sys.executable, "-m", "refeed", "generate", str(shipped), "Once", "--max-new-tokens", "1000000"]
-    command += ["--ignore-eos", "--json"]
+    command += ["--ignore-eos"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
-        try:
-            process.wait(timeout=4)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stdout.read(30)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130
+    assert out.endswith("\n")
+    assert re.search(r"^interrupted after \d+ of 1000000 tokens$", err, re.MULTILINE)
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_in_json(capsys: Capture, shipped: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(run(capsys, "generate", shipped, "Once", "--json", "--max-new-tokens", 9)[1])["tokens"]
+    push = refeed.text.TextStream.push
+
+    def interrupted(stream: refeed.text.TextStream, token: int) -> str:
+        if token == whole[2]:
+            raise KeyboardInterrupt
+        return push(stream, token)
+
+    monkeypatch.setattr(refeed.text.TextStream, "push", interrupted)
+    code, out, err = run(capsys, "generate", shipped, "Once", "--json", "--max-new-tokens", 9)
+    assert code == 130
     result = json.loads(out)
     assert result["finish_reason"] == "interrupted"
-    assert f"interrupted after {len(result['tokens'])} of 1000000 tokens" in err
+    assert result["tokens"] == whole[: whole.index(whole[2]) + 1]
+    assert f"interrupted after {len(result['tokens'])} of 9 tokens" in err
 
 
 def test_a_terminal_that_cannot_write_a_character(shipped: pathlib.Path, tmp_path: pathlib.Path) -> None:
