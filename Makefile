@@ -10,7 +10,7 @@ export RUSTDOCFLAGS = -D warnings
 # One profile and one target folder serve the Rust tests and the wheels that the Python tests install.
 MATURIN := $(BIN)/maturin build --quiet --locked --profile dev --interpreter $(BIN)/python
 
-.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan asan message-machine mutants histories races kills soak caches \
+.PHONY: help demo test fmt lint test-rust test-isa test-python test-faults typecheck docs loom tsan tsan-states asan message-machine mutants histories races kills soak caches \
 	capsules exits interrupts tokens codegen bench bench-python clean
 
 help: ## List the targets
@@ -72,8 +72,10 @@ TSAN := TSAN_OPTIONS="suppressions=$(CURDIR)/crates/values/tsan.supp" RUSTC_BOOT
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	cargo test --quiet --locked --target $(TARGET)
 
-tsan: ## Threads that append, read, fork and cancel, under ThreadSanitizer
+tsan: ## Appending and reading forks under ThreadSanitizer
 	$(TSAN) -p refeed-values --test threads
+
+tsan-states: ## States that append, are read, forked and cancelled on threads, under ThreadSanitizer; builds every crate again
 	$(TSAN) -p refeed-tests --lib -- forks completion operations_of_one_state
 
 asan: ## The memory crate and the states' tests under AddressSanitizer

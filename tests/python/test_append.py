@@ -145,7 +145,7 @@ def _single_head(
 
 
 def test_exclusive_reuse_at_capacity_four() -> None:
-    """Rules 4.2.3, 5.1.6, 5.5.1, 5.5.2; S025, S158, S182."""
+    """Rules 4.2.3, 5.1.6, 5.5.1, 5.5.2; S025, S158, S182. S184."""
     table, addresses = _single_head(4, 1, persistent_tensor_initial_capacity=4)
     # Capacities of 4, -, -, 8 rows; a row of both caches is 16 bytes.
     assert table == [(2, 64, 16, 16, 0), (0, 0, 0, 16, 2), (0, 0, 0, 16, 2), (2, 128, 64, 16, 0)]
@@ -278,7 +278,7 @@ def test_a_node_in_between_gives_no_permission() -> None:
 
 
 def test_extents_and_bytes_are_those_of_visible_rows() -> None:
-    """Rule 5.5.1; S148, S182: keys of width 6, values of width 5, more room than rows."""
+    """Rule 5.5.1; S148, S182: keys of width 6, values of width 5, more room than rows. S179."""
     node = helper.make_node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "ok", "ov"], is_causal=1)
     shapes: dict[str, graphs.Shape] = {
         "q": [1, 2, "n", 6],

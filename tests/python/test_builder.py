@@ -158,6 +158,7 @@ def test_names() -> None:
 
 
 def test_bindings_go_through() -> None:
+    """S130."""
     builder = bound()
     (held,) = builder.persistent_bindings()
     assert (held.input_name, held.output_name) == ("past", "present")
@@ -173,6 +174,7 @@ def test_bindings_go_through() -> None:
 
 
 def test_exports_that_would_lose_bindings_are_refused() -> None:
+    """S132."""
     builder = bound()
     with pytest.raises(refeed.ModelError, match="standard ONNX: persistent binding `past -> present`"):
         builder.to_standard_model()
@@ -189,6 +191,7 @@ def test_exports_that_would_lose_bindings_are_refused() -> None:
 
 
 def test_broken_bindings_are_refused() -> None:
+    """S131."""
     builder = bound()
     builder.make_persistent_binding(PersistentBindingProto(input_name="past", output_name="present"))
     with pytest.raises(ValueError, match="binding"):

@@ -280,6 +280,47 @@ def test_kernels_pass_structures_to_each_other() -> None:
     np.testing.assert_array_equal(run(session(text), context), ONE)
 
 
+def test_a_struct_is_fed_back_beside_tokens() -> None:
+    """Rules 3.7.6, 7.4.3; S108, S109, S110: one binding keeps every field, and the type does not say so."""
+    text = HEAD + "g (float[2] tokens) => (float[2] scores) { scores = Neg(tokens) }"
+    model = parser.parse_model(text)
+    del model.graph.node[:]
+    cache = onnx.TypeProto()
+    for name, dims in (("sum", [2]), ("count", [])):
+        field = cache.struct_type.structure.field.add(name=name)
+        field.type.CopyFrom(helper.make_tensor_type_proto(1, dims))
+    model.graph.input.append(helper.make_value_info("cache", cache))
+    model.graph.output.append(helper.make_value_info("next_cache", cache))
+    model.graph.node.append(helper.make_node("Step", ["cache", "tokens"], ["scores", "next_cache"], domain="my"))
+    plain = model.graph.input[1].SerializeToString()
+    model.graph.persistent_bindings.add(input_name="cache", output_name="next_cache")
+    assert model.graph.input[1].SerializeToString() == plain
+
+    def step(node: onnx.NodeProto, call: runtime.KernelInvocation) -> None:
+        held, tokens = call.get_value("cache"), call.get("tokens").numpy()
+        total, count = held["sum"].numpy() + tokens, held["count"].numpy() + np.float32(1)
+        call.put("scores", total / count)
+        call.put_value("next_cache", {"sum": total, "count": count})
+
+    context = runtime.RuntimeContext()
+    context.register_custom_kernel("my", "Step", step)
+    initial = {"sum": np.zeros(2, np.float32), "count": np.array(0, np.float32)}
+    state = runtime.PersistentValueState(model, {"cache": initial})
+    rows = np.array([[1, 4], [3, 0], [8, 2]], np.float32)
+    by_hand: Any = initial
+    session = runtime.RuntimeSession(model)
+    for number, row in enumerate(rows, 1):
+        out: Any = state.run(context, {"tokens": row})
+        np.testing.assert_array_equal(out["scores"].numpy(), rows[:number].sum(axis=0) / number)
+        # As when the caller hands the output back itself.
+        other: Any = session.run({"tokens": row, "cache": by_hand}, context)
+        by_hand = other["next_cache"]
+        for name in ("sum", "count"):
+            assert by_hand[name].numpy().tobytes() == out["next_cache"][name].numpy().tobytes()
+    with pytest.raises(refeed.ValueTypeError, match="missing field `count`"):
+        state.reset({"cache": {"sum": initial["sum"]}})
+
+
 def test_an_invocation_is_of_no_use_after_its_call() -> None:
     kept: list[runtime.KernelInvocation] = []
 

@@ -43,6 +43,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """S185."""
     command = [sys.executable, "-W", "error", str(path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
     assert done.returncode == 0, done.stdout + done.stderr

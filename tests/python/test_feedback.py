@@ -260,3 +260,57 @@ def test_no_call_takes_a_mapping_of_outputs_to_inputs() -> None:
     assert list(signature.parameters)[:3] == ["model", "initial", "options"]
     assert list(inspect.signature(runtime.PersistentValueState.reset).parameters) == ["self", "initial"]
     assert not {"bindings", "pairs", "mapping"} & set(signature.parameters)
+
+
+def test_edits_of_a_message_reach_new_states_only() -> None:
+    """Rule 4.4.5; S029, S031."""
+    proto = refeed.onnx.ModelProto()
+    proto.ParseFromString(graphs.accumulate().SerializeToString())
+    proto.graph.persistent_bindings.add(input_name="past", output_name="present")
+    old = runtime.PersistentValueState(proto, {"past": ZEROS})
+    proto.graph.node[0].op_type = "Sub"
+    new = runtime.PersistentValueState(proto, {"past": ZEROS})
+    for step in (1, 2):
+        assert old.run({"delta": ONES})["present"].numpy().tolist() == [step, step]
+    assert new.run({"delta": ONES})["present"].numpy().tolist() == [1, 1]
+    assert new.run({"delta": ONES})["present"].numpy().tolist() == [0, 0]
+    del proto.graph.node[:]
+    assert old.run({"delta": ONES})["present"].numpy().tolist() == [3, 3]
+
+
+def test_states_hold_no_copy_of_the_weights() -> None:
+    """Rule 4.2.9; S030: neither making nor running a state takes memory that grows with the model's payloads."""
+    live = []
+    for size in (16, 1 << 20):
+        weight = helper.make_tensor("w", TensorProto.FLOAT, [size], np.ones(size, np.float32).tobytes(), raw=True)
+        nodes = [
+            helper.make_node("Gather", ["w", "i"], ["s"]),
+            helper.make_node("Add", ["past", "s"], ["present"]),
+        ]
+        proto = graphs.model(
+            nodes,
+            [graphs.info("past", graphs.FLOAT, []), graphs.info("i", TensorProto.INT64, [])],
+            [graphs.info("present", graphs.FLOAT, [])],
+            initializers=[weight],
+        )
+        model, _ = refeed.bind(proto, [("past", "present")])
+        states = [runtime.PersistentValueState(model, {"past": np.zeros((), np.float32)}) for _ in range(3)]
+        for state in states:
+            assert float(state.run({"i": np.array(size - 1)})["present"].numpy()) == 1
+        live.append([state.live_bytes for state in states])
+    assert live[0] == live[1]
+
+
+def test_a_model_is_the_same_file_after_its_runs(accumulate: refeed.Model) -> None:
+    """Rule 4.4.1; S133: what a request keeps is no part of the model."""
+    before = accumulate.to_bytes()
+    state = runtime.PersistentValueState(accumulate, {"past": np.full(2, 7, np.float32)})
+    for _ in range(3):
+        state.run({"delta": ONES})
+    assert accumulate.to_bytes() == before
+
+
+def test_the_page_says_what_is_not_rolled_back(root: pathlib.Path) -> None:
+    """S100."""
+    page = (root / "docs" / "feedback.md").read_text(encoding="utf-8")
+    assert "writes from outside into shared memory are not rolled back" in page

@@ -203,6 +203,7 @@ def test_closed_states_refuse_everything() -> None:
 
 
 def test_a_session_makes_states_that_share_its_plan() -> None:
+    """S004."""
     session = runtime.RuntimeSession(model())
     one = session.new_state({"past": rows(0, 0)})
     two = session.new_state({"past": rows(1, 4)})

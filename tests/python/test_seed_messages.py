@@ -163,6 +163,7 @@ def test_a_quantising_graph_is_built_and_verified() -> None:
 
 
 def test_a_parsed_model_gets_a_binding_and_keeps_its_state() -> None:
+    """S055."""
     model = parser.parse_model(
         """
         <ir_version: 10, opset_import: ["" : 23]>

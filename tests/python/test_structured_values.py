@@ -633,6 +633,7 @@ def test_small_lists_that_stand_for_more_than_any_memory_are_refused() -> None:
 
 
 def test_an_exception_of_a_producer_stays_and_tells_the_place() -> None:
+    """S068."""
     state = s.state(s.forward(s.struct(a=s.tensor([2]))), {"past": floats(2)})
     with pytest.raises(BufferError, match="detach it first") as caught:
         state.run({"d": floats(2), "x": {"a": _Unwilling()}})
