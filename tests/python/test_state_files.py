@@ -13,6 +13,7 @@ import graphs
 import numpy as np
 import pytest
 import refeed
+import structured
 from onnx import TensorProto, helper
 from refeed import runtime
 
@@ -141,7 +142,7 @@ def test_the_message_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
     state, data = small(tmp_path)
     path = tmp_path / "a"
     assert "expected a state file" in refused(state, b"\x89PNG1234" + data[8:], path)
-    assert "expected version 1 of the format, got 2" in refused(state, data[:8] + b"\2\0\0\0" + data[12:], path)
+    assert "expected version 2 of the format, got 1" in refused(state, data[:8] + b"\1\0\0\0" + data[12:], path)
     assert "damaged: expected checksum" in refused(state, data[:-1] + bytes([data[-1] ^ 1]), path)
     assert "bytes" in refused(state, b"", path)
 
@@ -168,6 +169,34 @@ def test_values_of_another_model_are_refused_with_both_sides(tmp_path: pathlib.P
     for attempt in (state.save, state.load):
         with pytest.raises(refeed.StateClosedError):
             attempt(tmp_path / "whole")
+
+
+def test_values_of_a_model_with_other_weights_are_refused(tmp_path: pathlib.Path) -> None:
+    def state(weight: list[float], name: str = "w") -> runtime.PersistentValueState:
+        tensor = helper.make_tensor(name, graphs.FLOAT, [2], weight)
+        proto = graphs.model(
+            [helper.make_node("Mul", ["past", name], ["present"])],
+            [graphs.info("past", graphs.FLOAT, [2])],
+            [graphs.info("present", graphs.FLOAT, [2])],
+            initializers=[tensor],
+        )
+        model, _ = refeed.bind(proto, [("past", "present")])
+        return runtime.PersistentValueState(model, {"past": np.ones(2, np.float32)})
+
+    def coded(codes: list[int]) -> runtime.PersistentValueState:
+        keep = structured.keep(structured.tensor([2]), encoded_initializer=[structured.affine(codes, [2], name="c")])
+        return structured.state(keep, {"past": np.ones(2, np.float32)})
+
+    for first, same, others in (
+        (state([2, 3]), state([2, 3]), [state([2, 4]), state([2, 3], "v")]),
+        (coded([1, 2]), coded([1, 2]), [coded([1, 3])]),
+    ):
+        first.save(tmp_path / "a.state")
+        same.load(tmp_path / "a.state")
+        for other in others:
+            with pytest.raises(refeed.StateFileError, match="of a model with other weights"):
+                other.load(tmp_path / "a.state")
+            assert np.asarray(other.values["past"]).tolist() == [1, 1]
 
 
 def test_files_that_cannot_be_opened_or_made(tmp_path: pathlib.Path) -> None:

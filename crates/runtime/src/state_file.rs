@@ -7,6 +7,7 @@
 
 mod checksum;
 mod read;
+mod weights;
 mod write;
 
 pub(crate) use read::read;
@@ -22,7 +23,7 @@ use thiserror::Error;
 /// The first bytes of a file.
 const MAGIC: [u8; 8] = *b"REFEEDST";
 /// The version of the format that is written, and the only one that is read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The most bytes that describe an encoding: small enough that what a reader makes of them stays small.
 const MESSAGE: usize = 1 << 24;
 /// What stands in front of a value.
@@ -107,6 +108,18 @@ pub enum StateFileError {
         file: String,
         /// As the model has it.
         model: String,
+    },
+    /// The values are those of a model with the same bindings and other weights.
+    #[error(
+        "{path}: of a model with other weights: the file has {file:#018x}, the model has {model:#018x}"
+    )]
+    OtherWeights {
+        /// The file.
+        path: String,
+        /// The number of the weights that the file states.
+        file: u64,
+        /// That of the model.
+        model: u64,
     },
     /// A value in the file breaks a rule.
     #[error("{path}: `{name}`: {reason}")]

@@ -30,8 +30,8 @@ fn retained(
 impl PersistentValueState {
     /// Writes the retained values to a file, whole or not at all. The state is free again before the writing starts.
     ///
-    /// Strided values are written dense. The file names the model's bindings, not its weights: those stay in the model's
-    /// own file.
+    /// Strided values are written dense. The file names the model's bindings and has a number of its weights; the weights
+    /// stay in the model's own file.
     ///
     /// ```no_run
     /// # use refeed_runtime::{PersistentValueState, RuntimeSessionOptions, StateError};

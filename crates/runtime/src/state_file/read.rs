@@ -3,6 +3,7 @@
 use super::checksum::Checksum;
 use super::{
     ENCODED, Held, MAGIC, MESSAGE, SEQUENCE, STRUCT, StateFileError, TENSOR, VERSION, fingerprint,
+    weights,
 };
 use refeed_graph::Model;
 use refeed_graph::values::encoded_from_proto;
@@ -246,6 +247,15 @@ pub(crate) fn read(path: &Path, model: &Model, allocator: &Allocator) -> Result<
                 model: own.unwrap_or_else(none),
             });
         }
+    }
+    let stated = u64::from_le_bytes(input.bytes("number of the weights")?);
+    let own = weights::identity(model).map_err(|error| StateFileError::Write(Box::new(error)))?;
+    if stated != own {
+        return Err(StateFileError::OtherWeights {
+            path: text,
+            file: stated,
+            model: own,
+        });
     }
     let mut values = Vec::with_capacity(bindings.len());
     for binding in bindings {

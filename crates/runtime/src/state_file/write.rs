@@ -3,6 +3,7 @@
 use super::checksum::Checksum;
 use super::{
     ENCODED, MAGIC, MESSAGE, SEQUENCE, STRUCT, StateFileError, TENSOR, VERSION, fingerprint,
+    weights,
 };
 use refeed_graph::values::encoded_to_proto;
 use refeed_graph::{Model, ModelError, NewFile};
@@ -114,6 +115,7 @@ pub(crate) fn write(
     values: &[(Arc<str>, RuntimeValue, bool)],
 ) -> Result<(), StateFileError> {
     let failed = |error| StateFileError::Write(Box::new(error));
+    let weights = weights::identity(model).map_err(failed)?;
     let mut out = Output {
         file: NewFile::create(path).map_err(failed)?,
         checksum: Checksum::new(),
@@ -123,7 +125,8 @@ pub(crate) fn write(
         out.put(&VERSION.to_le_bytes())?;
         out.count(model.bindings().len())?;
         let mut bindings = model.bindings().iter();
-        bindings.try_for_each(|binding| out.text(&fingerprint(model, binding)))
+        bindings.try_for_each(|binding| out.text(&fingerprint(model, binding)))?;
+        out.put(&weights.to_le_bytes())
     };
     head().map_err(failed)?;
     for (name, value, published) in values {
