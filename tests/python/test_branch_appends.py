@@ -32,8 +32,8 @@ def _state(**options: Any) -> runtime.PersistentValueState:
 
 def _feeds(step: int, go: bool, rows: int = 1) -> dict[str, Any]:
     rng = np.random.default_rng(step)
-    draw = lambda: rng.standard_normal((1, 2, rows, 4), dtype=np.float32)  # noqa: E731
-    return {"go": np.array(go), "q": draw(), "new": draw()}
+    query, new = rng.standard_normal((2, 1, 2, rows, 4), dtype=np.float32)
+    return {"go": np.array(go), "q": query, "new": new}
 
 
 def _outcomes(state: runtime.PersistentValueState) -> list[str]:

@@ -42,7 +42,7 @@ def _steps(name: str, reference: dict[str, Any], recognize: bool) -> Iterator[tu
     case = CASES[name]
     folder = MODELS / case["dir"]
     stored = np.load(folder / reference["file"])
-    publish = {}
+    publish: dict[str, Any] = {}
     if case.get("publish"):
         rules = {past: "always" if ".decoder." in past else "once" for past, _ in case["pairs"]}
         publish = {"publish": rules}
@@ -130,9 +130,9 @@ def test_against_the_reference_implementation(batch: int, new: int, total: int) 
         "keep": keep,
         "bias": rng.standard_normal((batch, 1, 1, total), dtype=np.float32),
     }
-    (want,) = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+    expected: Any = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
     got = np.asarray(session.run(feeds)["y"])
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, expected[0], rtol=1e-4, atol=1e-5)
     assert session.attention[0].declined is None
 
 
