@@ -261,10 +261,10 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if build.wants(3) {
         return Err(refuse("output 3 (qk)".to_string()));
     }
-    for (a, b, names) in [(6, 7, "past_key and past_value")] {
-        if build.has(a) != build.has(b) {
-            return Err(OpError::Shape(format!("{names} must come together")));
-        }
+    if build.has(6) != build.has(7) {
+        return Err(OpError::Shape(
+            "past_key and past_value must come together".to_string(),
+        ));
     }
     one_type(build, &[1, 2, 3, 5, 6, 7], usize::MAX)?;
     let attributes = build.attributes;
