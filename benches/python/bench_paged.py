@@ -59,7 +59,12 @@ def model(max_tokens):
     tensors = [make.make_tensor_value_info(name, TensorProto.FLOAT, ["b", f"h{name}", "l", "d"]) for name in "QKVY"]
     past, present = (make.make_value_info(name, cache) for name in ("past", "present"))
     node = make.make_node(
-        "PagedAttention", ["Q", "K", "V", "past"], ["Y", "present"], domain="ai.rt", max_tokens=max_tokens
+        "PagedAttention",
+        ["Q", "K", "V", "past"],
+        ["Y", "present"],
+        domain="ai.rt",
+        block_size=64,
+        max_tokens=max_tokens,
     )
     graph = make.make_graph([node], "g", [*tensors[:3], past], [tensors[3], present])
     opsets = [make.make_opsetid("", 18), make.make_opsetid("ai.rt", 1)]

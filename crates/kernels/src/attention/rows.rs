@@ -116,26 +116,12 @@ fn products<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
     for row in &mut row {
         *row = &row[..width];
     }
-    let mut add = |held: [C::Held<S>; N], chunk: usize| {
-        for part in 0..C::PARTS {
-            let mut v = [s.splat(0.0); N];
-            for j in 0..N {
-                v[j] = C::part(s, held[j], part);
-            }
-            for i in 0..M {
-                let q = s.load(&query[i][(chunk * C::PARTS + part) * l..]);
-                for j in 0..N {
-                    acc[i][j] = s.fma(q, v[j], acc[i][j]);
-                }
-            }
-        }
-    };
     for chunk in 0..width / l {
         let mut held = [C::load(s, &row[0][chunk * l..]); N];
         for j in 1..N {
             held[j] = C::load(s, &row[j][chunk * l..]);
         }
-        add(held, chunk);
+        add_products::<C, S, M, N>(s, query, held, chunk, &mut acc);
     }
     let rest = width / l * l;
     if rest < width {
@@ -143,7 +129,7 @@ fn products<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
         for j in 1..N {
             held[j] = load_part::<C, S>(s, &row[j][rest..]);
         }
-        add(held, width / l);
+        add_products::<C, S, M, N>(s, query, held, width / l, &mut acc);
     }
     acc
 }
@@ -157,6 +143,30 @@ pub(super) enum By<'a> {
     All(f32),
     /// A number for each column; whole registers.
     Columns(&'a [f32]),
+}
+
+/// Adds the products with one register's worth of units of each row. No closure: one that stays a call would be compiled
+/// for the baseline CPU.
+#[inline(always)]
+fn add_products<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
+    s: S,
+    query: [&[f32]; M],
+    held: [C::Held<S>; N],
+    chunk: usize,
+    acc: &mut [[S::V; N]; M],
+) {
+    for part in 0..C::PARTS {
+        let mut v = [s.splat(0.0); N];
+        for j in 0..N {
+            v[j] = C::part(s, held[j], part);
+        }
+        for i in 0..M {
+            let q = s.load(&query[i][(chunk * C::PARTS + part) * S::LANES..]);
+            for j in 0..N {
+                acc[i][j] = s.fma(q, v[j], acc[i][j]);
+            }
+        }
+    }
 }
 
 /// Tokens that are walked over at a time: their rows stay in the first cache.

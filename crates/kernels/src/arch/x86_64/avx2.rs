@@ -211,19 +211,26 @@ impl Simd<f32> for Avx2 {
         for (v, out) in (&mut eights).zip(&mut slots) {
             // SAFETY: the token proves the features; the slice holds eight elements.
             unsafe {
-                // Pairs of registers are added so that each lane of the sum belongs to one of them.
-                let two = |a: __m256, b: __m256| {
-                    _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
-                };
-                let four = |a: __m256, b: __m256| {
-                    let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
-                    _mm256_add_ps(
-                        _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
-                        _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
-                    )
-                };
-                let low = four(two(v[0], v[1]), two(v[2], v[3]));
-                let high = four(two(v[4], v[5]), two(v[6], v[7]));
+                // Pairs of registers are added so that each lane of the sum belongs to one of them. Macros, because a
+                // closure that stays a call would be compiled for the baseline CPU.
+                macro_rules! two {
+                    ($at:expr) => {
+                        _mm256_add_ps(
+                            _mm256_unpacklo_ps(v[$at], v[$at + 1]),
+                            _mm256_unpackhi_ps(v[$at], v[$at + 1]),
+                        )
+                    };
+                }
+                macro_rules! four {
+                    ($at:expr) => {{
+                        let (a, b) = (_mm256_castps_pd(two!($at)), _mm256_castps_pd(two!($at + 2)));
+                        _mm256_add_ps(
+                            _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                            _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
+                        )
+                    }};
+                }
+                let (low, high) = (four!(0), four!(4));
                 let all = _mm256_add_ps(
                     _mm256_permute2f128_ps::<0x20>(low, high),
                     _mm256_permute2f128_ps::<0x31>(low, high),

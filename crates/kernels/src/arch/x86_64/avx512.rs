@@ -214,26 +214,39 @@ impl Simd<f32> for Avx512 {
         for (v, out) in (&mut all).zip(&mut slots) {
             // SAFETY: the token proves the features; the slice holds sixteen elements.
             unsafe {
-                // Pairs of registers are added so that each lane of the sum belongs to one of them.
-                let two = |a: __m512, b: __m512| {
-                    _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
-                };
-                let four = |at: usize| {
-                    let a = _mm512_castps_pd(two(v[at], v[at + 1]));
-                    let b = _mm512_castps_pd(two(v[at + 2], v[at + 3]));
-                    _mm512_add_ps(
-                        _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                        _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
-                    )
-                };
-                let quarters = |a: __m512, b: __m512| {
-                    _mm512_add_ps(
-                        _mm512_shuffle_f32x4::<0x88>(a, b),
-                        _mm512_shuffle_f32x4::<0xDD>(a, b),
-                    )
-                };
-                let (low, high) = (quarters(four(0), four(4)), quarters(four(8), four(12)));
-                _mm512_storeu_ps(out.as_mut_ptr(), quarters(low, high));
+                // Pairs of registers are added so that each lane of the sum belongs to one of them. Macros, because a
+                // closure that stays a call would be compiled for the baseline CPU.
+                macro_rules! two {
+                    ($at:expr) => {
+                        _mm512_add_ps(
+                            _mm512_unpacklo_ps(v[$at], v[$at + 1]),
+                            _mm512_unpackhi_ps(v[$at], v[$at + 1]),
+                        )
+                    };
+                }
+                macro_rules! four {
+                    ($at:expr) => {{
+                        let (a, b) = (_mm512_castps_pd(two!($at)), _mm512_castps_pd(two!($at + 2)));
+                        _mm512_add_ps(
+                            _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                            _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
+                        )
+                    }};
+                }
+                macro_rules! quarters {
+                    ($a:expr, $b:expr) => {{
+                        let (a, b) = ($a, $b);
+                        _mm512_add_ps(
+                            _mm512_shuffle_f32x4::<0x88>(a, b),
+                            _mm512_shuffle_f32x4::<0xDD>(a, b),
+                        )
+                    }};
+                }
+                let (low, high) = (
+                    quarters!(four!(0), four!(4)),
+                    quarters!(four!(8), four!(12)),
+                );
+                _mm512_storeu_ps(out.as_mut_ptr(), quarters!(low, high));
             }
         }
         for (v, slot) in all.remainder().iter().zip(slots.into_remainder()) {
