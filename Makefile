@@ -125,11 +125,12 @@ codegen: ## Generate the wire structs from proto/ again
 bench: ## Kernel and state benchmarks (criterion)
 	cargo bench --locked -p refeed-benches
 
-bench-python: $(VENV)/ready ## Calls, loading and decoding beside onnxruntime, on a release build
+bench-python: $(VENV)/ready ## Calls, loading, decoding and attention beside onnxruntime, on a release build
 	$(BIN)/pip install --quiet --force-reinstall ".[test]"
 	$(BIN)/python benches/python/bench_call_overhead.py
 	$(BIN)/python benches/python/bench_load.py
 	$(BIN)/python benches/python/bench_decode.py
+	$(BIN)/python benches/python/bench_attention.py
 	$(BIN)/python benches/python/bench_messages.py
 	$(BIN)/python benches/bench_persistent_feedback.py
 

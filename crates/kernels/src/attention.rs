@@ -19,6 +19,7 @@ mod cache;
 mod cells;
 mod decode;
 mod dense;
+mod few;
 mod online_softmax;
 pub mod paged;
 mod prefill;

@@ -2,8 +2,12 @@
 
 use crate::{Isa, ThreadPool};
 
-/// Elementary steps (multiply-adds, or elements moved) below which waking another thread costs more than it saves.
+/// Elementary steps (multiply-adds, or elements moved) below which handing a part to another thread costs more than it
+/// saves, even when that thread spins: about four microseconds of a vectorised loop.
 const PARALLEL_WORK: usize = 1 << 16;
+
+/// The same when the other threads sleep: a wake-up is a system call, and takes tens of microseconds to arrive.
+const WAKING_WORK: usize = 1 << 18;
 
 /// Which instruction set and which threads a kernel uses.
 #[derive(Debug, Clone, Copy)]
@@ -20,9 +24,11 @@ impl<'a> Compute<'a> {
         Compute { isa, pool }
     }
 
-    /// Whether `work` elementary steps (multiply-adds, or elements moved) are worth several threads.
+    /// Whether `work` elementary steps (multiply-adds, or elements moved) are worth several threads. The answer depends on whether they
+    /// are awake, results do not.
     pub fn parallel(&self, work: usize) -> bool {
-        work >= PARALLEL_WORK && self.pool.threads() > 1
+        let worth = work >= WAKING_WORK || (work >= PARALLEL_WORK && self.pool.awake());
+        worth && self.pool.threads() > 1
     }
 
     /// Calls `task` for every index below `tasks`; on several threads when the whole is worth it.

@@ -2,8 +2,8 @@
 //!
 //! [`ThreadPool::run`] calls one function for every index of a range; the caller works along. Tasks are claimed from
 //! a counter, so which thread runs which one is open; what a task does depends on its index alone, so results do not.
-//! Workers spin for a moment after a job, because a model step brings the next one soon, then sleep. A `run` inside a
-//! task, or while another thread's job occupies the pool, is serial. A panic in a task is raised again in the caller.
+//! Workers spin for a moment after a job, because a model step brings the next one soon, then sleep; [`ThreadPool::awake`]
+//! says whether one spins, so that small jobs are shared only when that costs no wake-up. A `run` inside a task, or while another thread's job occupies the pool, is serial. A panic in a task is raised again in the caller.
 //! After a fork the child's threads are gone: the pool notices by the process id and makes new ones.
 //!
 //! # The argument for the unsafe code of this file
@@ -45,6 +45,8 @@ pub struct ThreadPool {
 struct Shared {
     /// Counts jobs, so that a spinning worker sees a new one without the lock.
     epoch: AtomicU64,
+    /// Workers that look for a job or do one.
+    awake: AtomicUsize,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -52,6 +54,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     job: Option<JobPointer>,
+    /// Workers that wait to be woken.
+    asleep: usize,
     closed: bool,
 }
 
@@ -120,7 +124,8 @@ impl ThreadPool {
         }
     }
 
-    /// The pool that sessions share, with as many threads as the process may use.
+    /// The pool that sessions share, with as many threads as the process may use: processors it is bound to and, on Linux,
+    /// the quota of its control group included.
     pub fn global() -> &'static ThreadPool {
         static POOL: OnceLock<ThreadPool> = OnceLock::new();
         POOL.get_or_init(|| {
@@ -131,6 +136,14 @@ impl ThreadPool {
     /// Number of threads, the caller included.
     pub fn threads(&self) -> usize {
         self.workers.len() + 1
+    }
+
+    /// Whether another thread would take part in a job at once, because it spins.
+    pub fn awake(&self) -> bool {
+        if self.process != std::process::id() {
+            return self.forked.get().is_some_and(|child| child.awake());
+        }
+        self.shared.awake.load(Ordering::Relaxed) > 0
     }
 
     /// Calls `task` once for every index below `tasks`, on all threads, and returns when all are done.
@@ -165,12 +178,15 @@ impl ThreadPool {
             active: AtomicUsize::new(0),
             panic: Mutex::new(None),
         };
-        {
+        let asleep = {
             let mut state = lock(&self.shared.state);
             state.job = Some(JobPointer(std::ptr::from_ref(&job).cast()));
             self.shared.epoch.fetch_add(1, Ordering::Release);
+            state.asleep
+        };
+        if asleep > 0 {
+            self.shared.wake.notify_all(); // a system call
         }
-        self.shared.wake.notify_all();
         INSIDE.set(true);
         job.work(); // catches panics, so the job is always taken back below
         INSIDE.set(false);
@@ -325,6 +341,7 @@ impl Drop for ThreadPool {
 
 fn worker(shared: &Shared) {
     INSIDE.set(true);
+    shared.awake.fetch_add(1, Ordering::Relaxed);
     let mut seen = 0;
     loop {
         for _ in 0..SPIN {
@@ -344,10 +361,14 @@ fn worker(shared: &Shared) {
                     seen = epoch;
                     break;
                 }
+                state.asleep += 1;
+                shared.awake.fetch_sub(1, Ordering::Relaxed);
                 state = shared
                     .wake
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
+                state.asleep -= 1;
+                shared.awake.fetch_add(1, Ordering::Relaxed);
             }
             let Some(JobPointer(job)) = state.job else {
                 continue;

@@ -52,9 +52,16 @@ macro_rules! scratch {
         }
         impl Scratch for $t {
             fn scratch(len: usize) -> Lent<$t> {
-                // A thread that is ending has no store any more; then memory is fresh.
+                // The smallest buffer that is large enough, else the largest: so a few buffers soon serve every
+                // order of requests. A thread that is ending has no store any more; then memory is fresh.
                 let mut buffer = $name
-                    .try_with(|kept| kept.borrow_mut().pop())
+                    .try_with(|kept| {
+                        let mut kept = kept.borrow_mut();
+                        let fits = (0..kept.len()).filter(|i| kept[*i].len() >= len);
+                        let best = fits.min_by_key(|i| kept[*i].len());
+                        let best = best.or_else(|| (0..kept.len()).max_by_key(|i| kept[*i].len()));
+                        best.map(|i| kept.swap_remove(i))
+                    })
                     .ok()
                     .flatten()
                     .unwrap_or_default();

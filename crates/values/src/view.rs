@@ -152,6 +152,31 @@ impl<'a, T: Element> View<'a, T> {
         })
     }
 
+    /// The last two axes at the given outer index (two entries fewer than the rank) as one slice, when they are one run;
+    /// `None` otherwise, and when out of range.
+    pub fn block(&self, outer: &[usize]) -> Option<&'a [T]> {
+        let last = self.rank().checked_sub(2)?;
+        if outer.len() != last {
+            return None;
+        }
+        let mut offset = 0isize;
+        for ((&i, &dim), &stride) in outer.iter().zip(self.shape()).zip(self.strides()) {
+            if i >= dim {
+                return None;
+            }
+            offset += i as isize * stride;
+        }
+        let (rows, width) = (self.shape()[last], self.shape()[last + 1]);
+        let strides = &self.strides()[last..];
+        if rows == 0 || width == 0 {
+            return Some(&[]);
+        }
+        let dense = (width == 1 || strides[1] == 1) && (rows == 1 || strides[0] == width as isize);
+        // SAFETY: the outer index is in range and no extent is zero, so the layout reaches the element at `offset`; the
+        // strides say that the `rows * width` elements from there on are those of the last two axes, each reached.
+        dense.then(|| unsafe { std::slice::from_raw_parts(self.base.offset(offset), rows * width) })
+    }
+
     /// All lanes of the last axis, in row-major order of the outer axes. A rank-0 view has one lane of one element.
     pub fn lanes(&self) -> Lanes<'a, T> {
         let rank = self.rank();
@@ -433,5 +458,24 @@ mod tests {
         let one = View::from_slice(&[2.5f32], &[]).unwrap();
         assert_eq!(one.to_vec(), [2.5]);
         assert_eq!(one.broadcast(&[2, 2]).unwrap().to_vec(), [2.5; 4]);
+    }
+
+    #[test]
+    fn blocks_are_runs_of_the_last_two_axes() {
+        let data: Vec<u8> = (0..60).collect();
+        let view = View::from_slice(&data, &[3, 5, 4]).unwrap();
+        assert_eq!(view.block(&[1]), Some(&data[20..40]));
+        assert_eq!(view.block(&[3]), None);
+        assert_eq!(view.block(&[]), None);
+        // room behind the rows of each slice, as append blocks have
+        let cut = view.slice(1, 1, 3, 1).unwrap();
+        assert_eq!(cut.block(&[2]), Some(&data[44..56]));
+        assert_eq!(view.swap(1, 2).unwrap().block(&[0]), None);
+        assert_eq!(view.slice(2, 0, 3, 1).unwrap().block(&[0]), None);
+        assert_eq!(view.slice(1, 0, 3, 2).unwrap().block(&[0]), None);
+        assert_eq!(view.slice(1, 2, 0, 1).unwrap().block(&[0]), Some(&[][..]));
+        // one row, or one column, has no step that could matter
+        let row = view.swap(0, 1).unwrap().slice(1, 2, 1, 1).unwrap();
+        assert_eq!(row.block(&[4]), Some(&data[56..60]));
     }
 }

@@ -15,8 +15,8 @@ pub(crate) const DEPTH: usize = 256;
 /// The rows of a matrix whose rows are dense, without computing an offset by axes each time.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines<'a, T> {
-    /// Needed when the rows do not follow one another.
-    view: Option<View<'a, T>>,
+    view: View<'a, T>,
+    /// All rows, where they follow one another.
     whole: Option<&'a [T]>,
     width: usize,
 }
@@ -30,25 +30,9 @@ impl<'a, T: Real> Lines<'a, T> {
         let dense = width <= 1 || view.strides()[1] == 1;
         dense.then(|| Lines {
             whole: view.as_slice(),
-            view: Some(view),
+            view,
             width,
         })
-    }
-
-    /// Rows that follow one another; `all` holds whole rows.
-    #[inline(always)]
-    pub(crate) fn of(all: &'a [T], width: usize) -> Self {
-        Lines {
-            view: None,
-            whole: Some(all),
-            width,
-        }
-    }
-
-    /// Elements of a row.
-    #[inline(always)]
-    pub(crate) fn width(&self) -> usize {
-        self.width
     }
 
     /// Row `i`.
@@ -58,8 +42,7 @@ impl<'a, T: Real> Lines<'a, T> {
             Some(all) => &all[i * self.width..][..self.width],
             None => self
                 .view
-                .as_ref()
-                .and_then(|view| view.lane(&[i]))
+                .lane(&[i])
                 .and_then(|lane| lane.as_slice())
                 .unwrap_or(&[]),
         }

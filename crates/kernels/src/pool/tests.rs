@@ -67,6 +67,32 @@ fn a_panic_comes_out_in_the_caller_and_the_pool_lives_on() {
 }
 
 #[test]
+fn workers_fall_asleep_and_are_woken() {
+    let pool = ThreadPool::new(2);
+    for _ in 0..3 {
+        // without work they park after a moment, however long the system takes to let them
+        while lock(&pool.shared.state).asleep == 0 {
+            std::thread::yield_now();
+        }
+        assert!(!pool.awake());
+        let here = std::thread::current().id();
+        let met = AtomicBool::new(false);
+        // the first task waits for the other thread, so the second can only run there
+        pool.run(2, |_| {
+            if std::thread::current().id() == here {
+                while !met.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            } else {
+                met.store(true, Ordering::Release);
+            }
+        });
+        assert!(met.load(Ordering::Relaxed));
+    }
+    assert!(!ThreadPool::new(1).awake());
+}
+
+#[test]
 fn chunks_and_tiles_cover_the_output_once() {
     let pool = ThreadPool::new(2);
     let mut out = vec![0u32; 23];
