@@ -24,7 +24,7 @@ from attention_candidates import NARROW, PREFILL, Case, decode_candidates, has_t
 DECODE = ((1, 1, 64), (8, 1, 64), (14, 2, 64), (32, 8, 128), (32, 32, 128))
 
 
-def alternate(candidates, rounds, repeats):
+def alternate(candidates, rounds, repeats, clock):
     """Return the seconds of one call of each candidate, one entry a round."""
     names = list(candidates)
     samples = {name: [] for name in names}
@@ -33,11 +33,11 @@ def alternate(candidates, rounds, repeats):
         for name in names[turn:] + names[:turn]:
             run = candidates[name]
             run()  # wakes its threads
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats):
                 run()
             if number:  # the first round warms up
-                samples[name].append((time.perf_counter() - start) / repeats)
+                samples[name].append((clock() - start) / repeats)
     return samples
 
 
@@ -78,6 +78,7 @@ def measure_here(options):
     import numpy as np
 
     threads = options.here
+    clock = time.process_time if options.clock == "processor" else time.perf_counter
     if has_torch():
         import torch
 
@@ -95,12 +96,12 @@ def measure_here(options):
                     got = got.float().numpy() if hasattr(got, "float") else got.astype(np.float64)
                     assert np.allclose(got, want, atol=slack), f"{name}: {np.abs(got - want).max()} from the formula"
                 amount = 2 * kv_heads * (past + steps / 2) * size * case.dtype.itemsize
-                samples = alternate(candidates, options.rounds, options.repeats)
+                samples = alternate(candidates, options.rounds, options.repeats, clock)
                 name = f"decode ({heads},{kv_heads},{size}) past {past} {kind}"
                 print(json.dumps({"threads": threads, "row": name, **row(samples, amount)}), flush=True)
     for length in options.prefill:
         candidates = prefill_candidates(length, threads)
-        samples = alternate(candidates, options.rounds, 1)
+        samples = alternate(candidates, options.rounds, 1, clock)
         flops = 2 * PREFILL[0] * length * (length + 1) * PREFILL[2]
         name = f"prefill {PREFILL} length {length} f32"
         print(json.dumps({"threads": threads, "row": name, **row(samples, flops)}), flush=True)
@@ -135,6 +136,12 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads (1 2)")
     parser.add_argument("--rounds", type=int, default=15, help="alternated rounds (15)")
     parser.add_argument("--repeats", type=int, default=4, help="steps a round (4)")
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "processor"),
+        default="wall",
+        help="processor: time of this process alone, for one thread on a machine that others use too (wall)",
+    )
     parser.add_argument("--picture", metavar="PNG", help="write bars; needs matplotlib")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
