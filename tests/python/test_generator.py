@@ -526,8 +526,13 @@ class TestStopping:
             generator.generate(max_new_tokens=2, completion=completion)
         cancelled = runtime.TaskCompletion()
         cancelled.cancel("no")
+        # As a moment later: what there is by then, which is nothing.
+        for options in ({}, {"num_beams": 2}, {"num_return_sequences": 1}):
+            made = generator.generate(completion=cancelled, **options)
+            assert (made.tokens, made.finish_reasons) == ([[]], ["cancelled"])
+        feeds = {"input_ids": ids([4, 2]), "past": models.empty()}
         with pytest.raises(refeed.CancelledError):
-            generator.generate(completion=cancelled)
+            runtime.generate(models.bound_history(), runtime.RuntimeContext(), feeds, completion=cancelled)
         assert len(generator.tokens[0]) == 4
 
     def test_other_exceptions_of_handlers_pass(self) -> None:

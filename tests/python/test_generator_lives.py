@@ -83,8 +83,7 @@ class Life:
 
     def fork(self, chance: random.Random) -> "Life":
         row = chance.choice([None, 0])
-        turns = [0] if row == 0 else list(self.turns)
-        return Life(self.generator.fork(row), self.after, list(self.tokens), turns)
+        return Life(self.generator.fork(row), self.after, list(self.tokens), list(self.turns))
 
 
 @pytest.mark.parametrize(

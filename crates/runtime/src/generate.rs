@@ -129,6 +129,7 @@ pub fn generate_until<'n, V: Into<RuntimeValue>>(
     let more = options.max_new_tokens;
     let prompt = Prompt::read(name, fed[ids].as_ref(), more)?;
     check_distinct(&model, options)?;
+    options.check_axes(&model)?;
     let roles = Roles::find(&model, options, Makes::Int64, |input| fed[input].is_some())?;
     let given = |made: Option<prompt::Made>| made.and_then(|made| fed[made.input].as_ref());
     let mask = prompt.mask(&options.attention_mask_name, given(roles.mask))?;

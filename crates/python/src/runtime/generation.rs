@@ -9,7 +9,7 @@ use crate::runtime::feeds;
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::state::checkpoint::by_name;
 use crate::runtime::tensor::{PyTensor, Warned, size};
-use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use refeed_runtime::{
@@ -134,6 +134,17 @@ impl Default for PyGenerationOptions {
     }
 }
 
+/// A value in an error message, of bounded length.
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    let text = value
+        .repr()
+        .map_or_else(|_| "?".to_string(), |text| text.to_string());
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
 /// A count that must not be negative.
 fn count(py: Python<'_>, value: i64, what: &str) -> PyResult<usize> {
     usize::try_from(value).map_err(|_| {
@@ -187,6 +198,50 @@ impl PyGenerationOptions {
         Ok(options)
     }
 
+    /// Refuses what only the making of a generator can say, and this call says otherwise: in `fields`, or in options in which
+    /// it is not the usual value.
+    ///
+    /// # Errors
+    /// When the names of inputs and outputs or the batch axes are others than those of `own`.
+    pub(crate) fn check_fixed(
+        &self,
+        py: Python<'_>,
+        own: &PyGenerationOptions,
+        fields: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let usual = PyGenerationOptions::default();
+        let names = |options: &PyGenerationOptions| {
+            [
+                options.input_ids_name.clone(),
+                options.logits_name.clone(),
+                options.attention_mask_name.clone(),
+                options.position_ids_name.clone(),
+                format!("{:?}", options.batch_axes),
+            ]
+        };
+        let all = names(self).into_iter().zip(names(own)).zip(names(&usual));
+        let options = [
+            "input_ids_name",
+            "logits_name",
+            "attention_mask_name",
+            "position_ids_name",
+            "batch_axes",
+        ];
+        for (option, ((got, own), usual)) in options.into_iter().zip(all) {
+            let said = match fields {
+                Some(fields) => fields.contains(option)?,
+                None => false,
+            };
+            if got != own && (said || got != usual) {
+                let text = format_args!(
+                    "{option}: expected {own}, which the generator was made with, got {got}"
+                );
+                return Err(Class::ValueType.error(py, text));
+            }
+        }
+        Ok(())
+    }
+
     /// A copy with some fields replaced.
     ///
     /// # Errors
@@ -202,10 +257,21 @@ impl PyGenerationOptions {
         let made = Bound::new(py, self.clone())?;
         for (name, value) in fields {
             let name = name.cast_into::<PyString>()?;
-            made.setattr(&name, value).map_err(|error| {
+            made.setattr(&name, &value).map_err(|error| {
                 if error.is_instance_of::<PyAttributeError>(py) {
                     let text = format!("unknown option `{}`", name.to_string_lossy());
                     return PyTypeError::new_err(text);
+                }
+                if error.is_instance_of::<PyOverflowError>(py) {
+                    let expected = match name.to_str() {
+                        Ok("seed" | "first_row") => "an integer from 0 to 18446744073709551615",
+                        Ok("batch_axes") => "axes from 0 to 18446744073709551615",
+                        _ => "integers from -9223372036854775808 to 9223372036854775807",
+                    };
+                    let got = shown(&value);
+                    let text =
+                        format!("{}: expected {expected}, got {got}", name.to_string_lossy());
+                    return PyOverflowError::new_err(text);
                 }
                 if error.is_instance_of::<PyTypeError>(py) {
                     let text = format!("{}: {}", name.to_string_lossy(), error.value(py));

@@ -11,7 +11,7 @@ use crate::runtime::generation::PyGenerationOptions;
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::state::checkpoint::by_name;
 use crate::runtime::tensor::{Warned, size};
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use refeed_graph::Model;
@@ -131,6 +131,45 @@ pub(crate) struct PyGenerator {
     call: AtomicU64,
 }
 
+/// Refuses numbers that are no token ids, by their place.
+fn check_ids(list: &Bound<'_, PyList>) -> PyResult<()> {
+    let check = |value: &Bound<'_, PyAny>, place: &dyn Fn() -> String| {
+        let py = value.py();
+        let Err(error) = value.extract::<i64>() else {
+            return Ok(());
+        };
+        if error.is_instance_of::<PyOverflowError>(py) {
+            let text = format!(
+                "tokens: expected token ids from 0 to {}, got {value} at {}",
+                i64::MAX,
+                place()
+            );
+            return Err(Class::ValueType.error(py, text));
+        }
+        let text = format!(
+            "tokens: expected token ids, got {} at {}",
+            value.repr()?,
+            place()
+        );
+        Err(PyTypeError::new_err(text))
+    };
+    let is_nested = list.iter().any(|item| item.is_instance_of::<PyList>());
+    for (at, item) in list.iter().enumerate() {
+        match item.cast::<PyList>() {
+            Ok(row) => {
+                for (column, id) in row.iter().enumerate() {
+                    check(&id, &|| format!("row {at}, place {column}"))?;
+                }
+            }
+            // Rows of other kinds are read as sequences.
+            Err(_) if is_nested => {}
+            Err(_) if item.hasattr("__len__")? => {}
+            Err(_) => check(&item, &|| format!("place {at}"))?,
+        }
+    }
+    Ok(())
+}
+
 /// Rows of token ids: a list of numbers is one row.
 fn read_rows(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<i64>>> {
     let py = tokens.py();
@@ -147,6 +186,9 @@ fn read_rows(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<i64>>> {
     };
     if listed.is_instance_of::<pyo3::types::PyString>() {
         return Err(wrong());
+    }
+    if let Ok(list) = listed.cast::<PyList>() {
+        check_ids(list)?;
     }
     if let Ok(row) = listed.extract::<Vec<i64>>() {
         if row.is_empty() {
@@ -187,10 +229,13 @@ impl PyGenerator {
         options: Option<&Bound<'py, PyGenerationOptions>>,
         fields: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<GenerationOptions> {
-        match options {
-            Some(options) => options.borrow().with(py, fields)?.read(py),
-            None => self.options.with(py, fields)?.read(py),
-        }
+        let options = match options {
+            Some(options) => options.borrow().with(py, fields)?,
+            None => self.options.with(py, fields)?,
+        };
+        let read = options.read(py)?;
+        options.check_fixed(py, &self.options, fields)?;
+        Ok(read)
     }
 
     fn forked(&self, inner: Generator) -> PyGenerator {
@@ -256,8 +301,9 @@ impl PyGenerator {
         let py = tokens.py();
         let rows = read_rows(tokens)?;
         let inner = &mut *self.take(py)?;
+        run::detached(py, || inner.append(&rows))?;
         self.next_call();
-        run::detached(py, || inner.append(&rows))
+        Ok(())
     }
 
     #[pyo3(signature = (options = None, *, callback = None, completion = None, **fields))]
@@ -270,6 +316,11 @@ impl PyGenerator {
         fields: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<PyGeneration> {
         let options = self.options(py, options, fields)?;
+        if let Some(callback) = callback.filter(|callback| !callback.is_callable()) {
+            let kind = callback.get_type();
+            let text = format!("callback: expected a callable, got {kind}");
+            return Err(PyTypeError::new_err(text));
+        }
         let mut inner = self.take(py)?;
         self.next_call();
         let control = RunControl {
@@ -288,11 +339,11 @@ impl PyGenerator {
             }
             run::reattached(|py| {
                 let token = PyGeneratedToken { inner: *token };
-                match callback.call1(py, (token,)) {
-                    // Only False itself stops: functions that return nothing go on.
-                    Ok(said) => !said
-                        .bind(py)
-                        .is(pyo3::types::PyBool::new(py, false).as_any()),
+                let said = callback.call1(py, (token,));
+                // Functions that return nothing go on.
+                let goes_on = |said: Py<PyAny>| Ok(said.is_none(py) || said.bind(py).is_truthy()?);
+                match said.and_then(goes_on) {
+                    Ok(goes_on) => goes_on,
                     Err(error) => {
                         raised = Some(error);
                         false
@@ -379,26 +430,28 @@ impl PyGenerator {
             let text = format!("turn: expected one of {count} turns, got {turn}");
             return Err(PyIndexError::new_err(text));
         };
+        run::detached(py, || inner.rewind(at))?;
         self.next_call();
-        run::detached(py, || inner.rewind(at))
+        Ok(())
     }
 
     fn truncate(&self, py: Python<'_>, length: &Bound<'_, PyAny>) -> PyResult<()> {
         let length = size(length, "length")?;
         let inner = &mut *self.take(py)?;
+        run::detached(py, || inner.truncate(length))?;
         self.next_call();
-        run::detached(py, || inner.truncate(length))
+        Ok(())
     }
 
     #[pyo3(signature = (row = None))]
     fn fork(&self, py: Python<'_>, row: Option<&Bound<'_, PyAny>>) -> PyResult<PyGenerator> {
         let row = row.map(|row| size(row, "row")).transpose()?;
         let inner = &mut *self.take(py)?;
-        self.next_call();
         let forked = run::detached(py, || match row {
             Some(row) => inner.fork_row(row),
             None => inner.fork(),
         })?;
+        self.next_call();
         Ok(self.forked(forked))
     }
 

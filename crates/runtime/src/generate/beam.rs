@@ -53,6 +53,8 @@ pub(super) fn search(
 ) -> Result<Vec<GeneratedSequence>, GenerationError> {
     decoder.need_rows("num_beams")?;
     options.check_length(decoder)?;
+    options.check_count(decoder.rows.len())?;
+    decoder.roles.check_padding(&decoder.rows)?;
     let filters = Filters::of(options);
     let rows = decoder.rows.iter().enumerate();
     let searches = rows.map(|(slot, row)| Search {
@@ -148,7 +150,15 @@ impl Search {
                 return Err(GenerationError::turn("generate", "there are no logits"));
             };
             let seen = decoder.rows[beam.slot].seen();
-            let ranked = ranked(row, seen, beam, filters, count, wide);
+            if candidates.try_reserve(count).is_err() {
+                let expected = "few enough that memory holds their next tokens";
+                return Err(GenerationError::option(
+                    "num_beams",
+                    expected,
+                    options.num_beams,
+                ));
+            }
+            let ranked = ranked(row, &seen, beam, filters, count, wide);
             let ranked = ranked.map_err(|reason| GenerationError::Row {
                 name: decoder.roles.logits_name.clone(),
                 row: beam.slot,

@@ -24,6 +24,12 @@ pub enum FinishReason {
     Cancelled,
 }
 
+impl std::fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl FinishReason {
     /// The reason in a word: `"eos"`, `"stop"`, `"length"`, `"interrupted"`, `"cancelled"`.
     pub fn as_str(self) -> &'static str {

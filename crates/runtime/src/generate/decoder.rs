@@ -7,7 +7,7 @@ use super::logits::{LogitRow, Logits};
 use super::prompt::Roles;
 use super::row::Row;
 use crate::context::RuntimeContext;
-use crate::interrupt::RunControl;
+use crate::interrupt::{Interrupt, RunControl};
 use crate::state::Checkpoint;
 use refeed_values::RuntimeValue;
 use std::sync::Arc;
@@ -118,19 +118,20 @@ impl Decoder {
         chunk: Option<usize>,
         control: RunControl<'_>,
     ) -> Result<(), GenerationError> {
-        let step = Step {
+        let mut step = Step {
             context: &self.context,
             roles: &self.roles,
             end: self.rows.first().map_or(0, |row| row.tokens.len()),
             chunk,
             control,
+            interrupt: Interrupt::new(control),
         };
         let rows = match self.lanes.len() {
             0 | 1 => self.rows.len(),
             _ => 1,
         };
         for (lane, rows) in self.lanes.iter_mut().zip(self.rows.chunks(rows.max(1))) {
-            lane.feed(rows, &step)?;
+            lane.feed(rows, &mut step)?;
             let found = lane.logits.as_ref().map(|logits| logits.vocabulary);
             let known = *self.vocabulary.get_or_insert(found.unwrap_or(0));
             if let Some(found) = found.filter(|found| *found != known) {

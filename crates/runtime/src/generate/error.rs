@@ -1,5 +1,6 @@
 //! What can go wrong with a generation.
 
+use super::control::FinishReason;
 use crate::error::{SessionError, StateError};
 use refeed_values::{DType, TensorError};
 use std::fmt::Display;
@@ -138,6 +139,18 @@ pub enum GenerationError {
         /// Why not.
         reason: String,
     },
+    /// A node of the model would take padding for tokens.
+    #[error(
+        "rows with padding: {node} counts the attention mask and does not place it, so padding would be taken for tokens; \
+         give prompts of equal length, or generate each row by itself"
+    )]
+    PaddedRows {
+        /// The node's name and type.
+        node: String,
+    },
+    /// The evaluation of a prompt was stopped between two of its pieces.
+    #[error("stopped before the prompt was evaluated: {0}")]
+    Stopped(FinishReason),
     /// Memory could not be had, or a tensor not be read.
     #[error(transparent)]
     Tensor(#[from] TensorError),

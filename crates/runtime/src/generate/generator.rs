@@ -91,6 +91,17 @@ pub struct Generator {
     current: Option<Current>,
 }
 
+/// Refuses calls on rows that have all ended.
+fn check_going(decoder: &Decoder) -> Result<(), GenerationError> {
+    match decoder.rows.iter().all(|row| row.ended) {
+        true => {
+            let reason = "every row has ended: fork(row) makes a generator of one that goes on";
+            Err(GenerationError::turn("generate", reason))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Feeds by input position.
 fn placed(
     model: &Model,
@@ -114,6 +125,7 @@ impl Generator {
         let options = &settings.options;
         options.check()?;
         check_distinct(&model, options)?;
+        options.check_axes(&model)?;
         let mut fixed = placed(&model, &settings.feeds)?;
         let given = |input: usize| fixed.iter().any(|(fed, _)| *fed == input);
         let roles = Roles::find(&model, options, Makes::Integers, given)?;
@@ -274,6 +286,9 @@ impl Generator {
         }
         let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
         let unequal = rows.iter().any(|row| row.len() != longest);
+        if let (true, Some(node)) = (unequal, &self.roles.counting) {
+            return Err(GenerationError::PaddedRows { node: node.clone() });
+        }
         if unequal && self.roles.mask.is_none() {
             let reason = "rows of unequal length are padded on the left, which needs an attention mask: the model has none";
             return Err(GenerationError::turn(WHAT, reason));
@@ -319,9 +334,7 @@ impl Generator {
             return Err(GenerationError::turn("stream", reason));
         }
         let decoder = self.decoder_of(WHAT)?;
-        if decoder.rows.is_empty() {
-            return Err(GenerationError::turn(WHAT, "every row has ended"));
-        }
+        check_going(decoder)?;
         let turn = Turn::new(decoder, options, false)?;
         self.current = Some(Current { turn, apart: None });
         Ok(())
@@ -430,7 +443,8 @@ impl Generator {
     /// completion is taken for the whole call and succeeded by its end.
     ///
     /// # Errors
-    /// As [`Generator::generate`], and when the completion is cancelled already, or another call has or had it.
+    /// As [`Generator::generate`], and when another call has or had the completion. One that is cancelled already is no
+    /// error: nothing is generated, for that reason.
     pub fn generate_until(
         &mut self,
         options: &GenerationOptions,
@@ -438,7 +452,10 @@ impl Generator {
         each: &mut dyn FnMut(&GeneratedToken) -> bool,
     ) -> Result<Vec<GeneratedSequence>, GenerationError> {
         options.check()?;
-        let mut control = Control::begin(control)?;
+        let mut control = match Control::begin(control) {
+            Err(error) if error.is_cancelled() => return self.cancelled(options),
+            begun => begun?,
+        };
         if options.num_beams > 1 {
             return self.search(options, control);
         }
@@ -448,6 +465,27 @@ impl Generator {
         run?;
         control.end();
         sequences
+    }
+
+    /// What a call gives that was cancelled before it began.
+    fn cancelled(
+        &mut self,
+        options: &GenerationOptions,
+    ) -> Result<Vec<GeneratedSequence>, GenerationError> {
+        let one = GenerationOptions {
+            num_beams: 1,
+            num_return_sequences: 1,
+            ..options.clone()
+        };
+        self.begin(if options.num_beams > 1 { &one } else { options })?;
+        if let Some(current) = &mut self.current {
+            current.turn.stop(FinishReason::Cancelled);
+        }
+        let mut sequences = self.finish()?;
+        for sequence in sequences.iter_mut().filter(|_| options.num_beams > 1) {
+            sequence.score = Some(0.0);
+        }
+        Ok(sequences)
     }
 
     fn run(
@@ -475,9 +513,13 @@ impl Generator {
     ) -> Result<Vec<GeneratedSequence>, GenerationError> {
         self.settle()?;
         let decoder = self.decoder_of("generate")?;
+        check_going(decoder)?;
         let sequences = super::beam::search(decoder, options, &mut control)?;
-        let best = sequences.iter().step_by(options.num_return_sequences);
+        // A row may have fewer continuations than were asked for.
+        let first = |at: &usize| *at == 0 || sequences[*at - 1].row != sequences[*at].row;
+        let best = (0..sequences.len()).filter(first);
         let best: Vec<(usize, Vec<i64>)> = best
+            .map(|at| &sequences[at])
             .map(|sequence| (sequence.row, sequence.tokens.clone()))
             .collect();
         self.adopt(best.iter().map(|(row, tokens)| (*row, tokens.as_slice())));

@@ -1,5 +1,6 @@
 //! One run of the model a step: a state or a session, and what it has seen and said.
 
+use super::control::FinishReason;
 use super::engine::Engine;
 use super::error::GenerationError;
 use super::feeds::StepFeeds;
@@ -8,7 +9,7 @@ use super::prompt::Roles;
 use super::row::Row;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
-use crate::interrupt::RunControl;
+use crate::interrupt::{Interrupt, RunControl};
 use refeed_values::RuntimeValue;
 
 /// What all lanes of a decoder share.
@@ -20,6 +21,8 @@ pub(super) struct Step<'a> {
     /// Most columns at a time.
     pub(super) chunk: Option<usize>,
     pub(super) control: RunControl<'a>,
+    /// The clock between runs, each of which may be too short to look itself.
+    pub(super) interrupt: Interrupt,
 }
 
 /// What runs the model on some rows.
@@ -89,7 +92,11 @@ impl Lane {
     ///
     /// # Errors
     /// When the model cannot be run or its logits are not what they must be. Columns of earlier pieces stay fed.
-    pub(super) fn feed(&mut self, rows: &[Row], step: &Step<'_>) -> Result<(), GenerationError> {
+    pub(super) fn feed(
+        &mut self,
+        rows: &[Row],
+        step: &mut Step<'_>,
+    ) -> Result<(), GenerationError> {
         if self.logits.is_some() {
             return Ok(());
         }
@@ -100,6 +107,9 @@ impl Lane {
             return Err(GenerationError::turn("generate", reason));
         }
         loop {
+            if step.interrupt.check().is_err() {
+                return Err(GenerationError::Stopped(FinishReason::Interrupted));
+            }
             let stop = match step.chunk {
                 Some(chunk) if !whole => step.end.min(self.fed.saturating_add(chunk)),
                 _ => step.end,

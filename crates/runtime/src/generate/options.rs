@@ -3,6 +3,7 @@
 use super::decoder::Decoder;
 use super::error::GenerationError;
 use crate::state::BatchAxes;
+use refeed_graph::Model;
 
 /// Settings of a generation. The first nine fields are those of every runtime; the others refine the choice of tokens, or
 /// say how the work is done.
@@ -52,11 +53,12 @@ pub struct GenerationOptions {
     pub stop_token_ids: Vec<i64>,
     /// Sequences of generated tokens that end their row.
     pub stop_sequences: Vec<Vec<i64>>,
-    /// Tokens that end a row are forbidden before this many were generated.
+    /// Tokens that end a row are forbidden before this many were generated; at most [`GenerationOptions::max_new_tokens`].
     pub min_new_tokens: usize,
     /// Most tokens that a row may have, prompt included.
     pub max_length: Option<usize>,
-    /// Sequences that are drawn for each prompt, from one evaluation of it; with beams, how many of the best are returned.
+    /// Sequences that are drawn for each prompt, from one evaluation of it; with beams, how many of the best are
+    /// returned: fewer where a row has fewer continuations. A call grows at most 65536 sequences, of all prompts together.
     pub num_return_sequences: usize,
     /// Width of a beam search; 1: none.
     pub num_beams: usize,
@@ -125,6 +127,9 @@ fn need(
         false => Err(GenerationError::option(option, expected, got)),
     }
 }
+
+/// Most sequences that one call may grow, of all prompts together.
+const MOST_SEQUENCES: usize = 1 << 16;
 
 const ID: &str = "a nonnegative token id";
 
@@ -198,6 +203,9 @@ impl GenerationOptions {
         if let Some(chunk) = self.prefill_chunk {
             need(chunk >= 1, "prefill_chunk", at_least_1, &chunk)?;
         }
+        let (fewest, most) = (self.min_new_tokens, self.max_new_tokens);
+        let expected = "at most max_new_tokens";
+        need(fewest <= most, "min_new_tokens", expected, &fewest)?;
         let (beams, returned) = (self.num_beams, self.num_return_sequences);
         need(beams >= 1, "num_beams", at_least_1, &beams)?;
         let option = "num_return_sequences";
@@ -212,7 +220,35 @@ impl GenerationOptions {
             let expected = "1 with temperature 0 and no beams: the sequences would be equal";
             need(right, option, expected, &returned)?;
         }
+        self.check_count(1)
+    }
+
+    /// Refuses more sequences than any model runs.
+    pub(super) fn check_count(&self, rows: usize) -> Result<(), GenerationError> {
+        for (option, count) in [
+            ("num_beams", self.num_beams),
+            ("num_return_sequences", self.num_return_sequences),
+        ] {
+            let all = count.checked_mul(rows.max(1));
+            if count > 1 && all.is_none_or(|all| all > MOST_SEQUENCES) {
+                let expected = format!("at most {MOST_SEQUENCES} for all {rows} prompts together");
+                return Err(GenerationError::option(option, expected, count));
+            }
+        }
         Ok(())
+    }
+
+    /// Refuses axes of inputs that are not bound.
+    pub(super) fn check_axes(&self, model: &Model) -> Result<(), GenerationError> {
+        let bound = |name: &str| model.bindings().iter().any(|b| &*b.input == name);
+        match self.batch_axes.names().find(|name| !bound(name)) {
+            Some(name) => Err(GenerationError::option(
+                "batch_axes",
+                "names of bound inputs",
+                name,
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Refuses rows that are as long already as they may become.

@@ -2,6 +2,7 @@
 
 use super::error::{GenerationError, shown};
 use super::options::GenerationOptions;
+use super::row::Row;
 use refeed_graph::Model;
 use refeed_graph::types::{ValueInfo, ValueType};
 use refeed_values::{DType, RuntimeValue, Tensor};
@@ -22,6 +23,8 @@ pub(super) struct Roles {
     pub(super) positions: Option<Made>,
     pub(super) logits: usize,
     pub(super) logits_name: String,
+    /// A node that counts the mask and does not place it, when the model has one.
+    pub(super) counting: Option<String>,
 }
 
 /// Which types of masks and positions are made.
@@ -64,6 +67,27 @@ fn list(values: &[ValueInfo]) -> String {
 /// The declared element type of a tensor input.
 pub(super) fn dtype_of(ty: &ValueType) -> Option<DType> {
     ty.tensor().and_then(|tensor| tensor.dtype)
+}
+
+/// The first GroupQueryAttention of a model, nested graphs and functions included. It takes the number of ones in the mask
+/// for the length of a row and reads its keys from the front, whatever stands there.
+fn counting_node(model: &Model) -> Option<String> {
+    let functions = model.proto().functions.iter();
+    let mut open: Vec<_> = functions.flat_map(|function| &function.node).collect();
+    open.extend(&model.graph().node);
+    while let Some(node) = open.pop() {
+        if node.domain() == "com.microsoft" && node.op_type() == "GroupQueryAttention" {
+            return Some(match node.name() {
+                "" => "a com.microsoft.GroupQueryAttention".to_string(),
+                name => format!("`{name}` (com.microsoft.GroupQueryAttention)"),
+            });
+        }
+        for attribute in &node.attribute {
+            let graphs = attribute.g.as_deref().into_iter().chain(&attribute.graphs);
+            open.extend(graphs.flat_map(|graph| &graph.node));
+        }
+    }
+    None
 }
 
 /// The position of the input or output that an option names.
@@ -164,7 +188,27 @@ impl Roles {
             positions: optional("position_ids_name", &options.position_ids_name)?,
             logits,
             logits_name: options.logits_name.clone(),
+            counting: counting_node(model),
         })
+    }
+
+    /// Refuses rows with padding where the model cannot tell it from tokens.
+    ///
+    /// # Errors
+    /// When a row has columns that do not count, and the model has no mask, or a node that only counts it.
+    pub(super) fn check_padding(&self, rows: &[Row]) -> Result<(), GenerationError> {
+        if !rows.iter().any(Row::is_padded) {
+            return Ok(());
+        }
+        if let Some(node) = &self.counting {
+            return Err(GenerationError::PaddedRows { node: node.clone() });
+        }
+        if self.mask.is_none() {
+            let reason = "rows that ended before others were filled, and the model has no attention mask that tells so: \
+                fork(row) goes on with one of them";
+            return Err(GenerationError::turn("generate", reason));
+        }
+        Ok(())
     }
 
     /// Whether the loop feeds an input.

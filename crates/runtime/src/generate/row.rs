@@ -1,10 +1,16 @@
 //! One row of a batch, as the model sees it.
 
+use std::borrow::Cow;
+
 /// The columns of one row.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     /// The number of the row among those that the generator started with.
     pub(super) number: usize,
+    /// Which stream of random numbers it draws from: the number that it had before any fork.
+    pub(super) stream: usize,
+    /// Whether it has ended for good: later calls leave it out.
+    pub(super) ended: bool,
     /// Token ids, padding included.
     pub(super) tokens: Vec<i64>,
     /// Whether a token counts.
@@ -14,6 +20,8 @@ pub(super) struct Row {
     pub(super) visible: usize,
     /// How many of them stand at the end, without padding between.
     run: usize,
+    /// The position behind the last token that counts.
+    next: i64,
     /// Leading columns that initial values of the model stand for: they count, but nobody knows their tokens.
     base: usize,
 }
@@ -23,6 +31,7 @@ impl Row {
     pub(super) fn new(number: usize) -> Row {
         Row {
             number,
+            stream: number,
             ..Row::default()
         }
     }
@@ -33,12 +42,16 @@ impl Row {
         self.positions.push(position);
         self.visible += usize::from(seen);
         self.run = if seen { self.run + 1 } else { 0 };
+        if seen {
+            self.next = position.saturating_add(1);
+        }
     }
 
-    /// Adds a token. Its position is one more than the last one's, whether that counts or not.
+    /// Adds a token. The position of one that counts is one more than that of the last one that does; that of a filler is
+    /// one more than that of the column before.
     pub(super) fn push(&mut self, token: i64, seen: bool) {
-        let last = self.positions.last();
-        let next = last.map_or(0, |last| last.saturating_add(1));
+        let last = self.positions.last().filter(|_| !seen);
+        let next = last.map_or(self.next, |last| last.saturating_add(1));
         self.column(token, next, seen);
     }
 
@@ -67,12 +80,25 @@ impl Row {
         self.positions.truncate(columns);
         self.visible = self.mask.iter().filter(|seen| **seen).count();
         self.run = self.mask.iter().rev().take_while(|seen| **seen).count();
+        let last = self.mask.iter().rposition(|seen| *seen);
+        let last = last.and_then(|last| self.positions.get(last));
+        self.next = last.map_or(0, |last| last.saturating_add(1));
     }
 
-    /// The known tokens at the end, back to the last padding.
-    pub(super) fn seen(&self) -> &[i64] {
-        let start = (self.tokens.len() - self.run).max(self.base.min(self.tokens.len()));
-        &self.tokens[start..]
+    /// Whether columns stand among the tokens, or before them, that do not count.
+    pub(super) fn is_padded(&self) -> bool {
+        self.visible != self.tokens.len()
+    }
+
+    /// The known tokens that count: in place where no padding stands between them.
+    pub(super) fn seen(&self) -> Cow<'_, [i64]> {
+        let base = self.base.min(self.tokens.len());
+        let start = (self.tokens.len() - self.run).max(base);
+        let in_place = &self.tokens[start..];
+        match in_place.len() == self.visible.saturating_sub(base) {
+            true => Cow::Borrowed(in_place),
+            false => Cow::Owned(self.visible_tokens()),
+        }
     }
 
     /// The known tokens that count, wherever padding lies.
@@ -95,15 +121,25 @@ mod tests {
         assert_eq!(row.positions, [0, 1, 0, 2, 3]);
         assert_eq!(row.mask, [true, true, false, true, true]);
         row.push(7, true);
-        assert_eq!((row.visible, row.seen()), (5, &[5, 6, 7][..]));
+        assert_eq!(
+            (row.visible, row.seen()),
+            (5, Cow::Borrowed(&[5i64, 6, 7][..]))
+        );
         row.push(9, false);
         row.push(8, true);
-        assert_eq!((row.visible, row.seen()), (6, &[8][..]));
+        assert_eq!(
+            (row.visible, row.seen()),
+            (6, Cow::Borrowed(&[5i64, 6, 7, 8][..]))
+        );
         assert_eq!(row.visible_tokens(), [5, 6, 7, 8]);
-        assert_eq!(row.positions.last(), Some(&6));
+        // The filler between them takes no position from the token behind it.
+        assert_eq!(row.positions[5..], [4, 5, 5]);
         row.truncate(5);
-        assert_eq!((row.visible, row.seen()), (4, &[5, 6][..]));
+        assert_eq!(
+            (row.visible, row.seen()),
+            (4, Cow::Borrowed(&[5i64, 6][..]))
+        );
         row.truncate(2);
-        assert_eq!((row.visible, row.seen()), (2, &[][..]));
+        assert_eq!((row.visible, row.seen()), (2, Cow::Borrowed(&[][..])));
     }
 }

@@ -72,6 +72,8 @@ pub(super) struct Turn {
     begun: bool,
     /// Whether rows go when they have ended.
     drops: bool,
+    /// Whether rows that go do not come back in later calls: those of a batch, each with one sequence.
+    lasting: bool,
     events: Vec<GeneratedToken>,
     scratch: Scratch,
 }
@@ -88,17 +90,20 @@ impl Turn {
     ) -> Result<Turn, GenerationError> {
         options.check()?;
         options.check_length(decoder)?;
+        options.check_count(decoder.rows.len())?;
+        decoder.roles.check_padding(&decoder.rows)?;
         let filters = Filters::of(options);
         let mut sequences = Vec::new();
         for row in &decoder.rows {
+            let history = filters.history(&row.visible_tokens());
             for copy in 0..options.num_return_sequences {
-                let index = row.number * options.num_return_sequences + copy;
+                let index = row.stream * options.num_return_sequences + copy;
                 sequences.push(Growing {
                     row: row.number,
                     stream: options.first_row.wrapping_add(index as u64),
                     tokens: Vec::new(),
                     log_probabilities: Vec::new(),
-                    history: filters.history(&row.visible_tokens()),
+                    history: history.clone(),
                     finish: (options.max_new_tokens == 0).then_some(FinishReason::Length),
                 });
             }
@@ -114,6 +119,7 @@ impl Turn {
             slots: Vec::new(),
             begun: false,
             drops: !keeps && options.drop_finished && may_drop,
+            lasting: options.num_return_sequences == 1 && decoder.count() > 1,
             sequences,
             events: Vec::new(),
             scratch: Scratch::default(),
@@ -215,7 +221,7 @@ impl Turn {
                 tells: self.options.log_probabilities,
                 generated: sequence.tokens.len(),
                 history: &sequence.history,
-                seen: row.seen(),
+                seen: &row.seen(),
                 random: || uniform(self.seed, sequence.stream, place),
             }
             .make(logits, &mut self.scratch);
@@ -256,19 +262,30 @@ impl Turn {
             event.finish = ending(&self.options, &sequence.tokens, event.token, row.visible);
             sequence.finish = event.finish;
             ended |= event.finish.is_some();
+            // Whatever the other rows do: what ends a row of a batch for good is a token or the row's length, not the
+            // call's.
+            let full = self
+                .options
+                .max_length
+                .is_some_and(|most| row.visible >= most);
+            let for_good = full || !matches!(event.finish, None | Some(FinishReason::Length));
+            row.ended = for_good && self.drops && self.lasting;
         }
         decoder.grown();
-        if ended && self.drops && !self.is_done() {
-            let goes_on = |slot: &usize| self.sequences[*slot].finish.is_none();
-            let rows = self.slots.iter().enumerate();
-            let rows: Vec<usize> = rows
-                .filter(|(_, s)| goes_on(s))
-                .map(|(row, _)| row)
-                .collect();
+        if ended && self.drops && (self.lasting || !self.is_done()) {
+            let goes_on = |row: &usize| match self.lasting {
+                true => !decoder.rows[*row].ended,
+                false => self.sequences[self.slots[*row]].finish.is_none(),
+            };
+            let rows: Vec<usize> = (0..self.slots.len()).filter(goes_on).collect();
+            if rows.is_empty() {
+                return Ok(());
+            }
             match decoder.keep_rows(&rows) {
                 // Rows of some values cannot be chosen; they stay, as they do where declarations tell it.
                 Err(GenerationError::State(StateError::Select { .. })) => {
                     self.drops = false;
+                    decoder.rows.iter_mut().for_each(|row| row.ended = false);
                     return Ok(());
                 }
                 kept => kept?,
@@ -282,18 +299,40 @@ impl Turn {
 /// Refuses tokens that the vocabulary does not have.
 ///
 /// # Errors
-/// When the end or padding token is none of it.
+/// When a token that an option names is none of it.
 pub(super) fn check_vocabulary(
     decoder: &Decoder,
     options: &GenerationOptions,
 ) -> Result<(), GenerationError> {
     let vocabulary = decoder.vocabulary();
-    for (option, id) in [
-        ("eos_token_id", options.eos_token_id),
-        ("pad_token_id", options.pad_token_id),
-    ] {
-        let unknown = |id: &i64| usize::try_from(*id).is_ok_and(|id| id >= vocabulary);
-        if let Some(id) = id.filter(unknown) {
+    let biased = options.logit_bias.iter().map(|(id, _)| id);
+    let stops = options.stop_token_ids.iter();
+    let all = [
+        ("eos_token_id", options.eos_token_id.as_slice()),
+        ("pad_token_id", options.pad_token_id.as_slice()),
+    ];
+    let all = all
+        .into_iter()
+        .flat_map(|(option, ids)| ids.iter().map(move |id| (option, id)));
+    let all = all
+        .chain(biased.map(|id| ("logit_bias", id)))
+        .chain(
+            options
+                .bad_words
+                .iter()
+                .flatten()
+                .map(|id| ("bad_words", id)),
+        )
+        .chain(stops.map(|id| ("stop_token_ids", id)))
+        .chain(
+            options
+                .stop_sequences
+                .iter()
+                .flatten()
+                .map(|id| ("stop_sequences", id)),
+        );
+    for (option, id) in all {
+        if usize::try_from(*id).is_ok_and(|id| id >= vocabulary) {
             let expected = format!("a token of the vocabulary, below {vocabulary}");
             return Err(GenerationError::option(option, expected, id));
         }
@@ -316,6 +355,7 @@ pub(super) fn feed(
             Some(reason) => Ok(Some(reason)),
             None => Err(error.into()),
         },
+        Err(GenerationError::Stopped(reason)) => Ok(Some(reason)),
         Err(error) => Err(error),
     }
 }

@@ -32,6 +32,11 @@ impl BatchAxes {
         self
     }
 
+    /// The inputs of which something was said.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.others.iter().map(|(name, _)| &**name)
+    }
+
     /// Whether anything was said of an input.
     pub(crate) fn is_said(&self, input: &str) -> bool {
         self.others.iter().any(|(name, _)| &**name == input)

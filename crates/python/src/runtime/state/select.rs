@@ -1,18 +1,26 @@
 //! Arguments of `select`: rows, and the batch axis of each value.
 
+use crate::error::Class;
 use crate::runtime::tensor::size;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use refeed_runtime::BatchAxes;
 
+/// Most rows that can be chosen: an iterator need not end.
+const MOST_ROWS: usize = 1 << 20;
+
 /// A sequence of integers, NumPy's included.
 ///
 /// # Errors
-/// When something in it is no integer, or negative.
+/// When something in it is no integer, or negative, or there are more than [`MOST_ROWS`].
 pub(super) fn read_rows(rows: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let mut read = Vec::new();
     for row in rows.try_iter()? {
+        if read.len() == MOST_ROWS {
+            let text = format_args!("rows: expected at most {MOST_ROWS} of them, got more");
+            return Err(Class::ValueType.error(rows.py(), text));
+        }
         read.push(size(&row?, "row")?);
     }
     Ok(read)

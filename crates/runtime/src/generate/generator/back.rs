@@ -41,13 +41,18 @@ impl Generator {
     /// When there are more rows than one or fewer tokens, or the state is busy.
     pub fn truncate(&mut self, length: usize) -> Result<(), GenerationError> {
         const WHAT: &str = "truncate";
-        self.settle()?;
         let held = self.length();
         if length > held {
             let reason = format!("expected at most the {held} tokens that there are, got {length}");
             return Err(GenerationError::turn(WHAT, reason));
         }
-        if length == held {
+        let count = self.decoder.as_ref().map_or(1, Decoder::count);
+        if count != 1 && (1..held).contains(&length) {
+            let reason = format!("expected one row, got {count}");
+            return Err(GenerationError::turn(WHAT, reason));
+        }
+        self.settle()?;
+        if length == self.length() {
             return Ok(());
         }
         if length == 0 {
@@ -55,10 +60,6 @@ impl Generator {
             return Ok(());
         }
         let decoder = self.decoder_of(WHAT)?;
-        if decoder.count() != 1 {
-            let reason = format!("expected one row, got {}", decoder.count());
-            return Err(GenerationError::turn(WHAT, reason));
-        }
         let columns = length + decoder.base();
         self.cut(columns)?;
         self.marks.retain(|mark| mark.columns < columns);
@@ -121,22 +122,33 @@ impl Generator {
         })
     }
 
-    /// A second generator with one row of this one. The row's part of the state is copied; a row that has ended and was let
+    /// A second generator with one row of this one, which is row 0 there and draws the random numbers that it drew here. The row's part of the state is copied; a row that has ended and was let
     /// go is evaluated again by the next call.
     ///
     /// # Errors
     /// When there is no such row, rows of the state cannot be chosen, or the state is busy.
     pub fn fork_row(&mut self, row: usize) -> Result<Generator, GenerationError> {
         const WHAT: &str = "fork";
-        let mut forked = self.fork()?;
         let none = |count: usize| {
             GenerationError::turn(WHAT, format!("expected one of {count} rows, got {row}"))
         };
+        if let Some(decoder) = &self.decoder
+            && !decoder.all_rows().any(|held| held.number == row)
+        {
+            return Err(none(decoder.count()));
+        }
+        let mut forked = self.fork()?;
         let decoder = forked.decoder.as_mut().ok_or_else(|| none(0))?;
         let (count, base) = (decoder.count(), decoder.base());
         let held = decoder.rows.iter().position(|held| held.number == row);
+        // Where the model would take the padding of the row for tokens, it is evaluated without.
+        let plain = |at: &usize| {
+            let rows = decoder.rows.get(*at..=*at).unwrap_or_default();
+            decoder.roles.check_padding(rows).is_ok()
+        };
+        let held = held.filter(plain);
         match held {
-            Some(_) if count == 1 => {}
+            Some(_) if count == 1 => return Ok(forked),
             Some(at) => {
                 decoder.reorder(&[at], WHAT)?;
                 decoder.forget_gone();
@@ -144,9 +156,19 @@ impl Generator {
             None => {
                 let gone = decoder.all_rows().find(|held| held.number == row);
                 let gone = gone.ok_or_else(|| none(count))?;
-                let tokens = gone.visible_tokens();
-                forked.decoder = Some(forked.fresh(&[(row, &tokens)])?);
+                let (tokens, stream) = (gone.visible_tokens(), gone.stream);
+                let mut fresh = forked.fresh(&[(0, &tokens)])?;
+                fresh.rows.iter_mut().for_each(|row| row.stream = stream);
+                forked.decoder = Some(fresh);
             }
+        }
+        for row in forked
+            .decoder
+            .iter_mut()
+            .flat_map(|decoder| &mut decoder.rows)
+        {
+            row.number = 0;
+            row.ended = false;
         }
         forked.marks = vec![Mark {
             columns: base,
