@@ -223,3 +223,24 @@ def test_memory_stays_flat_however_often_kernels_raise() -> None:
     some(RAISES)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 5_000, f"{grown} KiB more after {RAISES} raises"
+
+
+def test_a_kernel_that_runs_its_own_session_without_end_is_stopped_before_the_stack_ends() -> None:
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 18, "my.ops": 1]>
+        again (float[n] x) => (float[n] y) { y = my.ops.Again(x) }""")
+    context = runtime.RuntimeContext()
+    session = runtime.RuntimeSession(model)
+    deep = 0
+
+    def again(_node: Any, call: Any) -> Any:
+        nonlocal deep
+        deep += 1
+        return session.run({"x": call.inputs[0]}, context)["y"]
+
+    context.register_custom_kernel("my.ops", "Again", again)
+    for _ in range(2):
+        deep = 0
+        with pytest.raises(RecursionError, match="100 calls are inside each other"):
+            session.run({"x": np.ones(1, np.float32)}, context)
+        assert deep == 100

@@ -3,6 +3,7 @@
 
 use crate::error::{Class, IntoPyErr};
 use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use refeed_runtime::Poll;
 use std::any::Any;
@@ -16,7 +17,13 @@ thread_local! {
     static MAIN: Cell<Option<bool>> = const { Cell::new(None) };
     /// Whether this thread is inside `detached`.
     static DETACHED: Cell<bool> = const { Cell::new(false) };
+    /// Pieces of native work of this thread that go on inside each other, by kernels that are written in Python.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
+
+/// Pieces of native work that one thread may have inside each other: Python counts its own calls only, and the stack of a
+/// thread ends far below the depth that it would allow.
+const MAX_DEPTH: usize = 100;
 
 /// Whether this thread is inside native work, where the interpreter must not be waited for.
 pub(crate) fn is_detached() -> bool {
@@ -31,19 +38,44 @@ impl Detached {
     }
 }
 
+/// One piece of native work of a thread.
+struct Deeper;
+
+impl Deeper {
+    fn enter() -> PyResult<Deeper> {
+        let depth = DEPTH.get();
+        if depth >= MAX_DEPTH {
+            let text = format!(
+                "a kernel runs a model that runs the kernel again: {MAX_DEPTH} calls are inside each other"
+            );
+            return Err(PyRecursionError::new_err(text));
+        }
+        DEPTH.set(depth + 1);
+        Ok(Deeper)
+    }
+}
+
+impl Drop for Deeper {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
 impl Drop for Detached {
     fn drop(&mut self) {
         DETACHED.set(self.0);
     }
 }
 
-/// Runs native work without the interpreter. A panic becomes `refeed.InternalError`.
+/// Runs native work without the interpreter. A panic becomes `refeed.InternalError`, and work inside of work without end
+/// `RecursionError`.
 pub(crate) fn detached<T, E, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
     F: FnOnce() -> Result<T, E> + Send,
     T: Send,
     E: IntoPyErr + Send,
 {
+    let _deeper = Deeper::enter()?;
     let outcome = py.detach(|| {
         let _inside = Detached::enter();
         catch_unwind(AssertUnwindSafe(work))
