@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -84,7 +85,8 @@ def attention(q: Array, k: Array, v: Array, *, causal: bool = True, window: int 
         seen &= token >= position - window
     scores = np.where(seen, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return (weights / weights.sum(axis=-1, keepdims=True)) @ v
+    attended: Array = (weights / weights.sum(axis=-1, keepdims=True)) @ v
+    return attended
 
 
 def random(rng: np.random.Generator, *shape: int, dtype: int = 1) -> Array:
@@ -96,10 +98,10 @@ def array(tensor: runtime.Tensor) -> Array:
 
 
 def step(
-    kernel: runtime.PagedAttention, qkv: tuple[Array, Array, Array], past: Any, **options: Any
+    kernel: runtime.PagedAttention, qkv: Sequence[Array], past: Any, **options: Any
 ) -> tuple[Array, Any, runtime.PagedStatistics]:
-    inputs = [runtime.tensor_from_proto(numpy_helper.from_array(x)) for x in qkv]
-    y, present, statistics = kernel(*inputs, past, **options)
+    q, k, v = (runtime.tensor_from_proto(numpy_helper.from_array(x)) for x in qkv)
+    y, present, statistics = kernel(q, k, v, past, **options)
     return array(y), present, statistics
 
 
@@ -564,7 +566,7 @@ def test_paged_is_dense_attention_on_reconstructed_values(storage: int, dtype: i
     kernel, cache = selected(one), empty()
     for length in (5, 1, 18, 3):
         q, k, v = (random(rng, 2, h, length, d, dtype=dtype) for h, d in ((6, 12), (2, 12), (2, 20)))
-        earlier = reconstructed(cache) if cache.blocks else ([], [])
+        earlier: Sequence[Any] = reconstructed(cache) if cache.blocks else ([], [])
         whole = [
             np.concatenate([old, new.astype(np.float64)], axis=2) if len(old) else new.astype(np.float64)
             for old, new in zip(earlier, (k, v), strict=True)
