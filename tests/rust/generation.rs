@@ -87,7 +87,7 @@ fn turns_go_on_and_back() {
     assert_eq!(generator.generate(&options(4)).unwrap()[0].tokens, want);
     assert_eq!(fork.generate(&options(4)).unwrap()[0].tokens, want);
     generator.rewind(1).unwrap();
-    assert_eq!(generator.tokens(), [said.clone()]);
+    assert_eq!(generator.tokens(), std::slice::from_ref(&said));
     assert_eq!(
         generator.generate(&options(3)).unwrap()[0].tokens,
         following(&said, 3)

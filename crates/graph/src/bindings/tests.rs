@@ -428,7 +428,6 @@ fn struct_types_without_identity_fit_part_by_part() {
         let component = components.iter().map(|(name, width)| Component {
             name: Some(name.to_string()),
             bit_width: Some(*width),
-            ..Default::default()
         });
         of_kind(Kind::BitPacking(BitPacking {
             dimension: Some(dimension),

@@ -45,7 +45,7 @@ g (float[B,4,S,8] q, float[B,2,P,8] past_k, float[B,2,P,6] past_v, float[B,2,S,8
 "#;
 
 fn session(text: &str, recognize_attention: bool) -> RuntimeSession {
-    let proto = parser::parse_model(text.to_string()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let proto = parser::parse_model(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let model = Model::from_proto(proto, &LoadOptions::default()).unwrap();
     let options = RuntimeSessionOptions {
         recognize_attention,
