@@ -55,8 +55,11 @@ def test_blocks_of_pages_run(page: str, tmp_path: pathlib.Path, monkeypatch: pyt
     """The blocks of one page run one after the other, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
-    for code in blocks(page):
-        exec(compile(code, str(ROOT / page), "exec"), names)  # noqa: S102
+    try:
+        for code in blocks(page):
+            exec(compile(code, str(ROOT / page), "exec"), names)  # noqa: S102
+    finally:
+        refeed.runtime.clear_custom_kernels()  # kernels of the process would be there for other tests, too
 
 
 def test_the_readme_shows_the_rust_example() -> None:

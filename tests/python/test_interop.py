@@ -120,7 +120,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "byteswapped": (lambda: _swapped(np.zeros(2, np.float32)), ValueError, "byte order"),
     "misaligned": (_misaligned, ValueError, "aligned"),
     "object": (lambda: np.array([1, "a"], object), TypeError, "Python objects"),
-    "text": (lambda: np.array(["a", "b"]), ValueError, "not supported"),
+    "text": (lambda: np.array(["a", "b"]), ValueError, "expected FLOAT, got STRING"),
     "dates": (lambda: np.zeros(2, "datetime64[s]"), ValueError, "not supported"),
     "longdouble": (lambda: np.zeros(2, np.longdouble), ValueError, "not supported"),
     "records": (lambda: np.zeros(2, [("a", "f4"), ("b", "f4")]), ValueError, "not supported"),

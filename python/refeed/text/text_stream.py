@@ -101,8 +101,8 @@ class TextStream:
         text = self._held + text
         found = [(at, stop) for stop in self._stop if (at := text.find(stop)) >= 0]
         if found:
-            # The first to begin; of two that begin at one place the longer.
-            at, self.stopped = min(found, key=lambda one: (one[0], -len(one[1])))
+            # The first to end, so that the cuts between tokens do not matter; of two that end at one place the longer.
+            at, self.stopped = min(found, key=lambda one: (one[0] + len(one[1]), one[0]))
             self._held = ""
             return text[:at]
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
