@@ -24,12 +24,33 @@ def history(prompts: Any = None) -> runtime.Generator:
     return generator
 
 
+def positions() -> refeed.Model:
+    """P2 with a cache that counts columns: the token is its own position."""
+    proto, cached = models.of_positions(32), models.of_history()
+    taken = {"past", "as_float", "column", "new", "present"}
+    proto.graph.node.extend(node for node in cached.graph.node if set(node.output) <= taken)
+    proto.graph.initializer.extend(tensor for tensor in cached.graph.initializer if tensor.name in ("last", "wide"))
+    proto.graph.input.append(cached.graph.input[2])
+    proto.graph.output.append(cached.graph.output[1])
+    model, _ = refeed.bind(proto, pairs=[("past", "present")])
+    return model
+
+
 def genai() -> refeed.Model:
     model, _ = refeed.bind(DATA / "genai_llama_fp32" / "model.onnx", patterns="known", uses="any")
     return model
 
 
 class TestRowsThatHaveEnded:
+    def test_positions_do_not_count_fillers(self) -> None:
+        # Each token is the position before it: rows of 2 and 5 tokens say 1, 2, 3 .. and 4, 5, 6 ..
+        generator = runtime.Generator(positions())
+        generator.append([[9, 9], [9, 9, 9, 9, 9]])
+        first = generator.generate(max_new_tokens=6, eos_token_id=3, drop_finished=False)
+        assert first.tokens == [[1, 2, 3], [4, 5, 6, 7, 8, 9]]
+        second = generator.generate(max_new_tokens=3, drop_finished=False)
+        assert second.tokens == [[4, 5, 6], [10, 11, 12]]
+
     def test_kept_rows_go_on_as_if_alone(self) -> None:
         generator = history(PROMPTS)
         generator.generate(max_new_tokens=40, eos_token_id=5, drop_finished=False)
@@ -168,6 +189,11 @@ class TestRefusals:
             history([[1], [2, 3, 2**63]])
         with pytest.raises(TypeError, match=r"got 1\.5 at place 1"):
             history([1, 1.5])
+        wrong: Any = 5
+        with pytest.raises(TypeError, match="completion: expected .*TaskCompletion.*, got <class 'int'>"):
+            history([4]).generate(completion=wrong)
+        with pytest.raises(TypeError, match="context: expected .*RuntimeContext.*, got <class 'int'>"):
+            refeed.generate(models.bound_history(), [4], context=wrong)
         with pytest.raises(OverflowError, match="seed: expected an integer from 0 to 18446744073709551615, got -1"):
             runtime.GenerationOptions(seed=-1)
         with pytest.raises(OverflowError, match="stop_token_ids: expected integers from"):

@@ -9,6 +9,7 @@ use crate::runtime::feeds;
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::state::checkpoint::by_name;
 use crate::runtime::tensor::{PyTensor, Warned, size};
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -132,6 +133,21 @@ impl Default for PyGenerationOptions {
             batch_axes: BTreeMap::new(),
         }
     }
+}
+
+/// An optional argument of one class.
+///
+/// # Errors
+/// When it is of another one; the error names the argument.
+pub(crate) fn instance<'a, 'py, T: PyTypeInfo>(
+    value: Option<&'a Bound<'py, PyAny>>,
+    what: &str,
+) -> PyResult<Option<&'a Bound<'py, T>>> {
+    let Some(value) = value else { return Ok(None) };
+    value.cast::<T>().map(Some).map_err(|_| {
+        let (expected, got) = (T::type_object(value.py()), value.get_type());
+        PyTypeError::new_err(format!("{what}: expected {expected}, got {got}"))
+    })
 }
 
 /// A value in an error message, of bounded length.
@@ -373,10 +389,11 @@ pub(crate) fn generate<'py>(
     feeds: &Bound<'py, PyAny>,
     options: Option<&Bound<'py, PyGenerationOptions>>,
     session_options: Option<&Bound<'py, PyRuntimeSessionOptions>>,
-    completion: Option<&Bound<'py, PyTaskCompletion>>,
+    completion: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PyTensor> {
     let py = model.py();
     let options = options_or(py, options)?;
+    let completion = instance::<PyTaskCompletion>(completion, "completion")?;
     let session_options = Keywords::default().or(session_options)?;
     let model = source::model(model, true)?;
     let feeds = feeds::values(feeds, "feed", &model)?;

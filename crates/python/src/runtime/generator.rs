@@ -7,7 +7,7 @@ use crate::runtime::completion::PyTaskCompletion;
 use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::explain::PyExplanation;
 use crate::runtime::feeds;
-use crate::runtime::generation::PyGenerationOptions;
+use crate::runtime::generation::{PyGenerationOptions, instance};
 use crate::runtime::options::{Keywords, PyRuntimeSessionOptions};
 use crate::runtime::state::checkpoint::by_name;
 use crate::runtime::tensor::{Warned, size};
@@ -268,7 +268,7 @@ impl PyGenerator {
         initial: Option<&Bound<'_, PyAny>>,
         feeds: Option<&Bound<'_, PyAny>>,
         later_feeds: Option<&Bound<'_, PyAny>>,
-        context: Option<&Bound<'_, PyRuntimeContext>>,
+        context: Option<&Bound<'_, PyAny>>,
         session_options: Option<&Bound<'_, PyRuntimeSessionOptions>>,
     ) -> PyResult<PyGenerator> {
         let py = model.py();
@@ -277,6 +277,7 @@ impl PyGenerator {
         let read = options.read(py)?;
         let session_options = Keywords::default().or(session_options)?;
         let model = source::model(model, true)?;
+        let context = instance::<PyRuntimeContext>(context, "context")?;
         let context =
             context.map_or_else(RuntimeContext::default, |given| given.get().inner.clone());
         let settings = GeneratorSettings {
@@ -312,10 +313,11 @@ impl PyGenerator {
         py: Python<'py>,
         options: Option<&Bound<'py, PyGenerationOptions>>,
         callback: Option<&Bound<'py, PyAny>>,
-        completion: Option<&Bound<'py, PyTaskCompletion>>,
+        completion: Option<&Bound<'py, PyAny>>,
         fields: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<PyGeneration> {
         let options = self.options(py, options, fields)?;
+        let completion = instance::<PyTaskCompletion>(completion, "completion")?;
         if let Some(callback) = callback.filter(|callback| !callback.is_callable()) {
             let kind = callback.get_type();
             let text = format!("callback: expected a callable, got {kind}");
@@ -373,11 +375,12 @@ impl PyGenerator {
     fn stream<'py>(
         slf: &Bound<'py, Self>,
         options: Option<&Bound<'py, PyGenerationOptions>>,
-        completion: Option<&Bound<'py, PyTaskCompletion>>,
+        completion: Option<&Bound<'py, PyAny>>,
         fields: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<PyTokenStream> {
         let (py, own) = (slf.py(), slf.get());
         let options = own.options(py, options, fields)?;
+        let completion = instance::<PyTaskCompletion>(completion, "completion")?;
         let mut inner = own.take(py)?;
         run::attached(py, || inner.begin(&options))?;
         Ok(PyTokenStream {
@@ -389,11 +392,8 @@ impl PyGenerator {
     }
 
     #[pyo3(signature = (completion = None))]
-    fn prefill(
-        &self,
-        py: Python<'_>,
-        completion: Option<&Bound<'_, PyTaskCompletion>>,
-    ) -> PyResult<()> {
+    fn prefill(&self, py: Python<'_>, completion: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let completion = instance::<PyTaskCompletion>(completion, "completion")?;
         let inner = &mut *self.take(py)?;
         self.next_call();
         let control = RunControl {

@@ -223,6 +223,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Takes over rows that were let go from a decoder that this one replaces.
+    pub(super) fn inherit_gone(&mut self, from: &mut Decoder) {
+        self.gone = std::mem::take(&mut from.gone);
+    }
+
     /// Forgets rows that were let go.
     pub(super) fn forget_gone(&mut self) {
         self.gone.clear();

@@ -303,12 +303,41 @@ impl Generator {
         Ok(())
     }
 
+    /// Moves what filled rows at their ends in front of them: behind it a model predicts nothing of theirs. The next call
+    /// evaluates them again, where the model can tell padding from tokens.
+    ///
+    /// # Errors
+    /// When it cannot, or there is no state for fresh rows.
+    fn align(&mut self) -> Result<(), GenerationError> {
+        let Some(decoder) = &self.decoder else {
+            return Ok(());
+        };
+        if !decoder.rows.iter().any(Row::ends_in_padding) {
+            return Ok(());
+        }
+        self.roles.check_padding(&decoder.rows)?;
+        let tokens: Vec<Vec<i64>> = decoder.rows.iter().map(Row::visible_tokens).collect();
+        let numbers = decoder.rows.iter().map(|row| row.number);
+        let rows: Vec<(usize, &[i64])> = numbers.zip(tokens.iter().map(Vec::as_slice)).collect();
+        let mut fresh = self.fresh(&rows)?;
+        if let Some(decoder) = &mut self.decoder {
+            for (row, before) in fresh.rows.iter_mut().zip(&decoder.rows) {
+                row.stream = before.stream;
+                row.ended = before.ended;
+            }
+            fresh.inherit_gone(decoder);
+            *decoder = fresh;
+        }
+        Ok(())
+    }
+
     /// Evaluates what was appended, so that the next call begins with a token at once.
     ///
     /// # Errors
     /// When there is nothing to evaluate, or the model cannot be run.
     pub fn prefill(&mut self, control: RunControl<'_>) -> Result<(), GenerationError> {
         self.settle()?;
+        self.align()?;
         let chunk = self.settings.options.prefill_chunk;
         let control = Control::begin(control)?;
         self.decoder_of("prefill")?.feed(chunk, control.of_run())?;
@@ -333,8 +362,9 @@ impl Generator {
             let reason = "beams are no stream: their tokens are known at the end only";
             return Err(GenerationError::turn("stream", reason));
         }
+        check_going(self.decoder_of(WHAT)?)?;
+        self.align()?;
         let decoder = self.decoder_of(WHAT)?;
-        check_going(decoder)?;
         let turn = Turn::new(decoder, options, false)?;
         self.current = Some(Current { turn, apart: None });
         Ok(())
@@ -512,8 +542,9 @@ impl Generator {
         mut control: Control<'_>,
     ) -> Result<Vec<GeneratedSequence>, GenerationError> {
         self.settle()?;
+        check_going(self.decoder_of("generate")?)?;
+        self.align()?;
         let decoder = self.decoder_of("generate")?;
-        check_going(decoder)?;
         let sequences = super::beam::search(decoder, options, &mut control)?;
         // A row may have fewer continuations than were asked for.
         let first = |at: &usize| *at == 0 || sequences[*at - 1].row != sequences[*at].row;

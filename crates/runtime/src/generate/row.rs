@@ -85,6 +85,11 @@ impl Row {
         self.next = last.map_or(0, |last| last.saturating_add(1));
     }
 
+    /// Whether the last column does not count: what a model predicts there is nothing of this row's.
+    pub(super) fn ends_in_padding(&self) -> bool {
+        self.mask.last() == Some(&false)
+    }
+
     /// Whether columns stand among the tokens, or before them, that do not count.
     pub(super) fn is_padded(&self) -> bool {
         self.visible != self.tokens.len()

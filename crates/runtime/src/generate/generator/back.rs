@@ -3,6 +3,7 @@
 use super::{Generator, Mark};
 use crate::generate::decoder::Decoder;
 use crate::generate::error::GenerationError;
+use crate::generate::row::Row;
 use std::sync::Arc;
 
 impl Generator {
@@ -141,10 +142,10 @@ impl Generator {
         let decoder = forked.decoder.as_mut().ok_or_else(|| none(0))?;
         let (count, base) = (decoder.count(), decoder.base());
         let held = decoder.rows.iter().position(|held| held.number == row);
-        // Where the model would take the padding of the row for tokens, it is evaluated without.
+        // Where the row was filled, or the model would take its padding for tokens, it is evaluated without.
         let plain = |at: &usize| {
             let rows = decoder.rows.get(*at..=*at).unwrap_or_default();
-            decoder.roles.check_padding(rows).is_ok()
+            !rows.iter().any(Row::ends_in_padding) && decoder.roles.check_padding(rows).is_ok()
         };
         let held = held.filter(plain);
         match held {
