@@ -190,9 +190,9 @@ class TestRefusals:
         with pytest.raises(TypeError, match=r"got 1\.5 at place 1"):
             history([1, 1.5])
         wrong: Any = 5
-        with pytest.raises(TypeError, match="completion: expected .*TaskCompletion.*, got <class 'int'>"):
+        with pytest.raises(TypeError, match=r"completion: expected .*TaskCompletion.*, got <class 'int'>"):
             history([4]).generate(completion=wrong)
-        with pytest.raises(TypeError, match="context: expected .*RuntimeContext.*, got <class 'int'>"):
+        with pytest.raises(TypeError, match=r"context: expected .*RuntimeContext.*, got <class 'int'>"):
             refeed.generate(models.bound_history(), [4], context=wrong)
         with pytest.raises(OverflowError, match="seed: expected an integer from 0 to 18446744073709551615, got -1"):
             runtime.GenerationOptions(seed=-1)
