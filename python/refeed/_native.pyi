@@ -2157,9 +2157,9 @@ class Generator:
         options : GenerationOptions, optional
             Those of the generator by default.
         callback : function of GeneratedToken, optional
-            Sees each token at once, but those of beams; returning False stops.
+            Sees each token at once, but those of beams; returning anything false but None stops.
         completion : TaskCompletion, optional
-            Cancels the call from another thread, which then returns what there is.
+            Cancels the call from another thread, or before it, which then returns what there is.
         **fields
             Options that differ from `options`.
 
@@ -2200,7 +2200,7 @@ class Generator:
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens of the one row that there is."""
     def fork(self, row: int | None = None) -> Generator:
-        """Return a second generator that goes its own way from here, with all rows or one of them."""
+        """Return a second generator that goes its own way from here, with all rows or one, which is row 0 there."""
     def reset(self) -> None:
         """Forget all tokens."""
     def explain(self) -> Explanation | None:

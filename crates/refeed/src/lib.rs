@@ -163,6 +163,8 @@
 pub use refeed_graph::parser;
 /// The ONNX wire format.
 pub use refeed_proto as proto;
+/// Attention over caches in pages: the kernel of `ai.rt::PagedAttention`, which its users register.
+pub use refeed_runtime::paged_attention;
 /// Element types, tensors, views, append blocks.
 pub use refeed_values as values;
 
