@@ -527,8 +527,8 @@ class TestStopping:
         cancelled = runtime.TaskCompletion()
         cancelled.cancel("no")
         # As a moment later: what there is by then, which is nothing.
-        for options in ({}, {"num_beams": 2}, {"num_return_sequences": 1}):
-            made = generator.generate(completion=cancelled, **options)
+        for options in (None, refeed.GenerationOptions(num_beams=2), refeed.GenerationOptions(num_return_sequences=1)):
+            made = generator.generate(options, completion=cancelled)
             assert (made.tokens, made.finish_reasons) == ([[]], ["cancelled"])
         feeds = {"input_ids": ids([4, 2]), "past": models.empty()}
         with pytest.raises(refeed.CancelledError):
