@@ -60,7 +60,7 @@ typecheck: ## ruff, mypy and stubtest (after test-python)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest refeed --allowlist tests/python/stubtest_allowed.txt
+	$(BIN)/python -m mypy.stubtest refeed --mypy-config-file pyproject.toml --allowlist tests/python/stubtest_allowed.txt
 
 docs: ## Build the API documentation with warnings denied
 	cargo doc --quiet --locked --no-deps --workspace --exclude refeed-python --exclude refeed-tests --exclude refeed-benches
