@@ -3,10 +3,10 @@
 use crate::{Isa, ThreadPool};
 
 /// Elementary steps (multiply-adds, or elements moved) below which handing a part to another thread costs more than it
-/// saves, even when that thread spins: about four microseconds of a vectorised loop.
+/// saves, even when that thread spins: about four microseconds of a vectorised loop, by estimate.
 const PARALLEL_WORK: usize = 1 << 16;
 
-/// The same when the other threads sleep: a wake-up is a system call, and takes tens of microseconds to arrive.
+/// The same when the other threads sleep: a wake-up is a system call, and takes tens of microseconds to arrive, by estimate.
 const WAKING_WORK: usize = 1 << 18;
 
 /// Which instruction set and which threads a kernel uses.
