@@ -2135,7 +2135,8 @@ class Generator:
     def append(self, tokens: Sequence[int] | Sequence[Sequence[int]] | np.ndarray[Any, Any]) -> None:
         """Add tokens: the prompts of a batch at first, later the next turn of a single row.
 
-        Nothing is evaluated yet. Prompts of unequal length are padded on the left, which needs a mask.
+        Nothing is evaluated yet. Prompts of unequal length are padded on the left where a mask hides that from the
+        model; otherwise each row has a state of its own and is run by itself.
 
         Raises
         ------
@@ -2185,7 +2186,7 @@ class Generator:
         """All tokens of each row, without padding."""
     @property
     def length(self) -> int:
-        """The number of tokens of the longest row, padding included."""
+        """The number of tokens of the longest row, with the padding that it is fed with."""
     @property
     def turns(self) -> list[int]:
         """The number of tokens before each `append`."""
@@ -2207,7 +2208,7 @@ class Generator:
         """Tell what the last step did for each binding; None without bindings or before the first tokens."""
     @property
     def values(self) -> dict[str, Any]:
-        """The retained values by input name: shared views."""
+        """The retained values by input name: shared views. Where rows run one by one, those of the first."""
     @property
     def live_bytes(self) -> int:
         """Bytes that tensors of the model's runs have in use, those of forks included."""

@@ -170,6 +170,26 @@ def bound_history(vocabulary: int = 17, width: int = 3) -> refeed.Model:
     return model
 
 
+def bound_positions() -> refeed.Model:
+    """P2 with a cache that counts columns: the token is its own position."""
+    proto, cached = of_positions(32), of_history()
+    taken = {"past", "as_float", "column", "new", "present"}
+    proto.graph.node.extend(node for node in cached.graph.node if set(node.output) <= taken)
+    proto.graph.initializer.extend(tensor for tensor in cached.graph.initializer if tensor.name in ("last", "wide"))
+    proto.graph.input.append(cached.graph.input[2])
+    proto.graph.output.append(cached.graph.output[1])
+    model, _ = refeed.bind(proto, pairs=[("past", "present")])
+    return model
+
+
+def after_recurrent(tokens: list[int], count: int, vocabulary: int = 11) -> list[int]:
+    """Return the next `count` tokens of `recurrent`, worked out by hand."""
+    made = list(tokens)
+    for _ in range(count):
+        made.append(sum(made) % vocabulary)
+    return made[len(tokens) :]
+
+
 def after_history(tokens: list[int], count: int, vocabulary: int = 17) -> list[int]:
     """Return the next `count` tokens of `of_history`, worked out by hand."""
     made = list(tokens)

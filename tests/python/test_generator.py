@@ -1,8 +1,6 @@
 """`Generator` and `refeed.generate`: turns, going back, forks, batches, streams, several sequences, beams."""
 
 import itertools
-import json
-import pathlib
 import signal
 import threading
 import time
@@ -13,20 +11,12 @@ import graphs
 import numpy as np
 import pytest
 import refeed
-from generation_models import after_history, ids
+from generation_models import after_history, after_recurrent, ids
 from onnx import helper
 from refeed import runtime
 
 Array = np.ndarray[Any, Any]
-DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "models"
-CASES: list[dict[str, Any]] = json.loads((DATA / "manifest.json").read_text())["cases"]
-DECODERS = [(case, ref) for case in CASES for ref in case["refs"] if "tokens" in ref]
 pytestmark = pytest.mark.filterwarnings("ignore::refeed.SymbolWarning")
-
-
-def bound(case: dict[str, Any]) -> refeed.Model:
-    model, _ = refeed.bind(DATA / case["dir"] / case["model"], pairs=list(map(tuple, case["pairs"])), uses="any")
-    return model
 
 
 def history() -> runtime.Generator:
@@ -36,59 +26,6 @@ def history() -> runtime.Generator:
 def recurrent() -> runtime.Generator:
     model, _ = refeed.bind(models.recurrent(), pairs=[("past", "present")])
     return runtime.Generator(model)
-
-
-def after_recurrent(tokens: list[int], count: int, vocabulary: int = 11) -> list[int]:
-    made = list(tokens)
-    for _ in range(count):
-        made.append(sum(made) % vocabulary)
-    return made[len(tokens) :]
-
-
-ROLES = ("input_ids", "attention_mask", "position_ids")
-
-
-@pytest.mark.parametrize(("case", "ref"), DECODERS, ids=[f"{case['name']}-{ref['file']}" for case, ref in DECODERS])
-class TestStoredReferences:
-    """Greedy tokens of every exported decoder: batch 1, a prompt in pieces, a left-padded batch of 2."""
-
-    def prompt(self, case: dict[str, Any], ref: dict[str, Any]) -> tuple[Array, Array, Array]:
-        """Return the prompt, its mask, and the tokens that were generated, which begin with the first one."""
-        stored = np.load(DATA / case["dir"] / ref["file"])
-        fed = [stored[f"step{step}/in/input_ids"] for step in range(ref["steps"])]
-        # A prompt in pieces is fed by steps of more than one token.
-        pieces = next((at for at, step in enumerate(fed) if at and step.shape[1] == 1), len(fed))
-        prompt, later = np.concatenate(fed[:pieces], 1), fed[pieces:]
-        mask = np.ones_like(prompt)
-        if "step0/in/attention_mask" in stored.files and pieces == 1:
-            mask = stored["step0/in/attention_mask"].astype(np.int64)
-        last = stored[f"step{ref['steps'] - 1}/out/logits"]
-        final = (last[:, -1] if last.ndim == 3 else last).argmax(-1)[:, None]
-        return prompt.astype(np.int64), mask, np.concatenate([*later, final], 1).astype(np.int64)
-
-    def test_native_call_with_and_without_bindings(self, case: dict[str, Any], ref: dict[str, Any]) -> None:
-        prompt, mask, want = self.prompt(case, ref)
-        model = bound(case)
-        caches = runtime.empty_caches(model, len(prompt))
-        names = [value.name for value in model.inputs]
-        feeds: dict[str, Any] = {"input_ids": prompt, **caches}
-        if "attention_mask" in names:
-            feeds["attention_mask"] = mask
-        options = runtime.GenerationOptions(max_new_tokens=want.shape[1])
-        made = runtime.generate(model, runtime.RuntimeContext(), feeds, options).numpy()
-        np.testing.assert_array_equal(made[:, prompt.shape[1] :], want)
-        # Without bindings the caches stay empty and the whole prefix is evaluated at every step.
-        plain = refeed.load(DATA / case["dir"] / case["model"])
-        again = runtime.generate(plain, runtime.RuntimeContext(), feeds, options).numpy()
-        np.testing.assert_array_equal(again, made)
-
-    @pytest.mark.parametrize("chunk", [None, 1, 3])
-    def test_generator_in_pieces(self, case: dict[str, Any], ref: dict[str, Any], chunk: int | None) -> None:
-        prompt, mask, want = self.prompt(case, ref)
-        rows = [row[seen.astype(bool)].tolist() for row, seen in zip(prompt, mask, strict=True)]
-        made = refeed.generate(bound(case), rows, max_new_tokens=want.shape[1], prefill_chunk=chunk)
-        assert made.tokens == want.tolist()
-        assert made.finish_reasons == ["length"] * len(rows)
 
 
 class TestTurns:
@@ -177,7 +114,7 @@ class TestTurns:
         assert rest.tokens[0][:1] == [5]
         rest.truncate(1)
         assert rest.generate(max_new_tokens=6).tokens == [after_history([4, 2, 9, 5], 6)]
-        positions = runtime.Generator(bound_positions(), initial={"past": np.zeros((1, 4, 3), np.float32)})
+        positions = runtime.Generator(models.bound_positions(), initial={"past": np.zeros((1, 4, 3), np.float32)})
         positions.append([0, 0])
         assert positions.generate(max_new_tokens=2).tokens == [[5, 6]]
 
@@ -214,20 +151,6 @@ class TestTurns:
             generator.generate(temprature=1.0)
         with pytest.raises(refeed.ValueTypeError, match="made by the generator itself"):
             runtime.Generator(models.bound_history(), feeds={"attention_mask": ids([1])})
-        with pytest.raises(refeed.ValueTypeError, match="left, which needs an attention mask"):
-            runtime.Generator(models.successor()).append([[1], [1, 2]])
-
-
-def bound_positions() -> refeed.Model:
-    """P2 with a cache that counts columns."""
-    proto, cached = models.of_positions(32), models.of_history()
-    taken = {"past", "as_float", "column", "new", "present"}
-    proto.graph.node.extend(node for node in cached.graph.node if set(node.output) <= taken)
-    proto.graph.initializer.extend(tensor for tensor in cached.graph.initializer if tensor.name in ("last", "wide"))
-    proto.graph.input.append(cached.graph.input[2])
-    proto.graph.output.append(cached.graph.output[1])
-    model, _ = refeed.bind(proto, pairs=[("past", "present")])
-    return model
 
 
 class TestBatches:
@@ -252,7 +175,8 @@ class TestBatches:
         assert made.finish_reasons == ["eos" if row[-1] == 5 else "length" for row in want]
         assert generator.tokens == [prompt + row for prompt, row in zip(self.PROMPTS, want, strict=True)]
         live = sum(len(row) == max(map(len, want)) for row in want)
-        assert generator.values["past"].shape[0] == (live if drops else 4)
+        # Those that have ended are gone, or wait apart.
+        assert generator.values["past"].shape[0] == live
 
     def test_one_row_goes_on_alone(self) -> None:
         generator = history()

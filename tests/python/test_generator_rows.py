@@ -6,10 +6,12 @@ import signal
 from typing import Any
 
 import generation_models as models
+import graphs
 import numpy as np
 import pytest
 import refeed
 from generation_models import after_history
+from onnx import helper
 from refeed import runtime
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "models"
@@ -24,18 +26,6 @@ def history(prompts: Any = None) -> runtime.Generator:
     return generator
 
 
-def positions() -> refeed.Model:
-    """P2 with a cache that counts columns: the token is its own position."""
-    proto, cached = models.of_positions(32), models.of_history()
-    taken = {"past", "as_float", "column", "new", "present"}
-    proto.graph.node.extend(node for node in cached.graph.node if set(node.output) <= taken)
-    proto.graph.initializer.extend(tensor for tensor in cached.graph.initializer if tensor.name in ("last", "wide"))
-    proto.graph.input.append(cached.graph.input[2])
-    proto.graph.output.append(cached.graph.output[1])
-    model, _ = refeed.bind(proto, pairs=[("past", "present")])
-    return model
-
-
 def genai() -> refeed.Model:
     model, _ = refeed.bind(DATA / "genai_llama_fp32" / "model.onnx", patterns="known", uses="any")
     return model
@@ -44,7 +34,7 @@ def genai() -> refeed.Model:
 class TestRowsThatHaveEnded:
     def test_positions_do_not_count_fillers(self) -> None:
         # Each token is the position before it: rows of 2 and 5 tokens say 1, 2, 3 .. and 4, 5, 6 ..
-        generator = runtime.Generator(positions())
+        generator = runtime.Generator(models.bound_positions())
         generator.append([[9, 9], [9, 9, 9, 9, 9]])
         first = generator.generate(max_new_tokens=6, eos_token_id=3, drop_finished=False)
         assert first.tokens == [[1, 2, 3], [4, 5, 6, 7, 8, 9]]
@@ -119,32 +109,104 @@ class TestForks:
         assert fork.tokens == [[4, 2]]
 
 
-class TestNodesThatCountTheMask:
-    def test_equal_prompts_run_and_padding_is_refused(self) -> None:
-        model = genai()
-        assert len(refeed.generate(model, [[5, 6, 7], [8, 9, 10]], max_new_tokens=2)) == 2
-        with pytest.raises(refeed.ValueTypeError, match=r"GroupQueryAttention.*prompts of equal length"):
-            refeed.generate(model, [[5, 6, 7], [8, 9]])
-        feeds = {"input_ids": np.array([[1, 5], [2, 6]]), **runtime.empty_caches(model, 2)}
-        feeds["attention_mask"] = np.array([[1, 1], [0, 1]])
-        with pytest.raises(refeed.ValueTypeError, match="GroupQueryAttention"):
-            runtime.generate(model, runtime.RuntimeContext(), feeds)
+class TestRowsOneByOne:
+    """Where a model would take padding for tokens, each row has a state of its own."""
 
-    def test_fillers_are_padding_too(self) -> None:
-        model = genai()
-        prompts = [[5, 6, 7], [8, 9, 10]]
-        alone = [refeed.generate(model, prompt, max_new_tokens=8).tokens[0] for prompt in prompts]
-        end = next(token for token in alone[0] if token not in alone[1])
+    PROMPTS = [[4], [4, 2, 7], [9, 10]]  # noqa: RUF012
+
+    def test_models_without_a_mask(self) -> None:
+        made = refeed.generate(models.successor(64), self.PROMPTS, max_new_tokens=3)
+        assert made.tokens == [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
+
+    def test_recurrent_models(self) -> None:
+        model, _ = refeed.bind(models.recurrent(), pairs=[("past", "present")])
         generator = runtime.Generator(model)
-        generator.append(prompts)
-        made = generator.generate(max_new_tokens=8, eos_token_id=end, drop_finished=False)
-        assert made.tokens == [alone[0][: alone[0].index(end) + 1], alone[1]]
-        if len(made.tokens[0]) < 8:
-            with pytest.raises(refeed.ValueTypeError, match="GroupQueryAttention"):
-                generator.generate(max_new_tokens=1, drop_finished=False)
+        generator.append(self.PROMPTS)
+        first = generator.generate(max_new_tokens=4)
+        assert first.tokens == [models.after_recurrent(row, 4) for row in self.PROMPTS]
+        # Nothing is evaluated again, and every row goes on.
+        second = generator.generate(max_new_tokens=2)
+        said = [row + more for row, more in zip(self.PROMPTS, first.tokens, strict=True)]
+        assert second.tokens == [models.after_recurrent(row, 2) for row in said]
+        fork = generator.fork(1)
+        fork.append([5])
+        assert fork.generate(max_new_tokens=2).tokens[0] == models.after_recurrent([*generator.tokens[1], 5], 2)
+
+    def test_models_that_are_declared_for_one_row(self) -> None:
+        proto = models.of_history()
+        for value in (*proto.graph.input, *proto.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_value = 1
+        model, _ = refeed.bind(proto, pairs=[("past", "present")])
+        for prompts in (self.PROMPTS, [[4, 2], [1, 3]]):
+            made = refeed.generate(model, prompts, max_new_tokens=5)
+            assert made.tokens == [after_history(row, 5) for row in prompts]
+        made = refeed.generate(model, self.PROMPTS, max_new_tokens=5, initial={"past": np.zeros((1, 0, 3), np.float32)})
+        assert made.tokens == [after_history(row, 5) for row in self.PROMPTS]
+
+    def test_feeds_with_a_batch_axis_are_parted(self) -> None:
+        proto = models.successor(64)
+        proto.graph.input.append(graphs.info("shift", models.INT64, ["batch", 1]))
+        proto.graph.node[1].op_type = "Add"
+        proto.graph.node[1].input.append("shift")
+        shift = np.array([[0], [10], [20]])
+        made = refeed.generate(proto, self.PROMPTS, max_new_tokens=1, feeds={"shift": shift})
+        assert made.tokens == [[5], [18], [31]]
+        with pytest.raises(refeed.ValueTypeError, match=r"one by one needs rows .* which part of an input"):
+            refeed.generate(proto, self.PROMPTS, feeds={"shift": shift[:2]})
+
+    def test_ends_forks_sequences_and_beams(self) -> None:
+        model = genai()
+        alone = [refeed.generate(model, row, max_new_tokens=8).tokens[0] for row in self.PROMPTS]
+        end = next(token for token in alone[0] if token not in alone[1])
+        cut = [row[: row.index(end) + 1] if end in row else row for row in alone]
+        generator = runtime.Generator(model)
+        generator.append(self.PROMPTS)
+        assert generator.generate(max_new_tokens=8, eos_token_id=end).tokens == cut
         fork = generator.fork(0)
-        left = len(alone[0]) - len(made.tokens[0])
-        assert fork.generate(max_new_tokens=left).tokens[0] == alone[0][len(made.tokens[0]) :]
+        left = 8 - len(cut[0])
+        assert fork.generate(max_new_tokens=left).tokens[0] == alone[0][len(cut[0]) :]
+        options: dict[str, Any] = {"num_return_sequences": 2, "max_new_tokens": 4}
+        for how in ({"temperature": 0.8, "seed": 3}, {"num_beams": 3}):
+            generator = runtime.Generator(model)
+            generator.append(self.PROMPTS)
+            made = generator.generate(**options, **how)
+            assert made.rows == [0, 0, 1, 1, 2, 2]
+            for row, prompt in enumerate(self.PROMPTS):
+                one = refeed.generate(model, prompt, **options, **how, first_row=2 * row)
+                assert made.tokens[2 * row : 2 * row + 2] == one.tokens
+            # The first of each goes on; nothing of the prompts is evaluated again.
+            want = [refeed.generate(model, row, max_new_tokens=2).tokens[0] for row in generator.tokens]
+            assert generator.generate(max_new_tokens=2).tokens == want
+
+    def test_sequences_of_unequal_length_go_on(self) -> None:
+        """Several sequences of a batch end at different places; the first of each row goes on from there."""
+        generator = history(PROMPTS)
+        made = generator.generate(max_new_tokens=30, eos_token_id=5, num_return_sequences=2, temperature=3.0, seed=8)
+        assert len({len(tokens) for tokens in made.tokens[::2]}) > 1
+        said = generator.tokens
+        assert said == [prompt + tokens for prompt, tokens in zip(PROMPTS, made.tokens[::2], strict=True)]
+        assert generator.generate(max_new_tokens=3).tokens == [after_history(row, 3) for row in said]
+
+    def test_given_prefixes_are_parted(self) -> None:
+        """Initial values that hold both rows, of a model that keeps a value of a fixed shape."""
+        model, _ = refeed.bind(models.recurrent(), pairs=[("past", "present")])
+        made = refeed.generate(
+            model, [[1], [2, 3]], max_new_tokens=2, initial={"past": np.array([[4], [5]], np.float32)}
+        )
+        assert made.tokens == [models.after_recurrent([4, 1], 2), models.after_recurrent([5, 2, 3], 2)]
+
+    def test_waiting_rows_are_filled_where_rows_cannot_be_chosen(self) -> None:
+        proto = models.of_history()
+        proto.graph.input.append(graphs.info("extra", models.FLOAT, ["batch", 1]))
+        proto.graph.output.append(graphs.info("more", models.FLOAT, ["batch", 1]))
+        proto.graph.node.append(helper.make_node("Neg", ["extra"], ["more"]))
+        model, _ = refeed.bind(proto, pairs=[("past", "present")])
+        generator = runtime.Generator(model, feeds={"extra": np.zeros((4, 1), np.float32)})
+        generator.append(PROMPTS)
+        generator.generate(max_new_tokens=40, eos_token_id=5)
+        said = generator.tokens
+        assert len({len(row) - len(prompt) for row, prompt in zip(said, PROMPTS, strict=True)}) > 1
+        assert generator.generate(max_new_tokens=3).tokens == [after_history(row, 3) for row in said]
 
 
 class TestRefusals:

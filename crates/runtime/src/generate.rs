@@ -4,8 +4,8 @@
 //! tokens and state over turns. Both run one loop:
 //!
 //! * `prompt` finds the graph inputs that the loop feeds and checks what the caller feeds to start with.
-//! * `decoder` holds rows of tokens, of which its lanes have seen a part: `lane` is what runs the model on rows (`engine`: a
-//!   state or a session), with `feeds` that makes the tensors of a step in memory that is used again.
+//! * `decoder` holds rows of tokens, of which its lanes have seen a part: `lane` is what runs the model on all rows or on one
+//!   (`engine`: a state or a session), with `feeds` that makes the tensors of a step in memory that is used again.
 //! * `turn` is one call: step by step, `logits` are changed by `filters`, a token is chosen by `sample` with numbers from
 //!   `random`, and sequences end.
 
@@ -43,6 +43,7 @@ use crate::state::PersistentValueState;
 use control::Control;
 use decoder::Decoder;
 use engine::{Batch, Engine};
+use lane::Lane;
 use prompt::{Makes, Prompt, Roles, check_distinct, find};
 use refeed_graph::Model;
 use refeed_values::{DType, RuntimeValue, Tensor, TensorMut};
@@ -164,13 +165,24 @@ pub fn generate_until<'n, V: Into<RuntimeValue>>(
     }
     let batch = Batch::of(&model, options, &roles, &fixed);
     let engine = engine(model, context, initial, session_options)?;
-    let mut decoder = Decoder::new(engine, context.clone(), roles, batch, fixed, rows);
+    let lane = Lane::new(engine, fixed, rows.len());
+    // What is returned has the prompts as they came; a model that would take padding for tokens sees each without.
+    let apart = roles.counting.is_some() && rows.iter().any(Row::is_padded);
+    let seen = match apart {
+        true => rows.iter().map(Row::without_padding).collect(),
+        false => rows.clone(),
+    };
+    let mut decoder = Decoder::new(vec![lane], context.clone(), roles, batch, seen);
+    if apart {
+        let parted = decoder.part();
+        parted.map_err(|error| decoder.roles.padding_error(error))?;
+    }
     let mut control = Control::begin(control)?;
     if options.num_beams > 1 {
         let found = beam::search(&mut decoder, options, &mut control)?;
         let stopped = found.iter().find_map(|sequence| early(sequence.finish));
         return Ok(Generated {
-            tokens: joined(&continued(&decoder.rows, &found, options))?,
+            tokens: joined(&continued(&rows, &found, options))?,
             stopped: stopped.or(control.end()),
         });
     }
@@ -178,8 +190,12 @@ pub fn generate_until<'n, V: Into<RuntimeValue>>(
     while turn.advance(&mut decoder, &mut control)? {}
     let made = turn.into_sequences();
     let stopped = made.iter().find_map(|sequence| early(sequence.finish));
+    let tokens = match apart {
+        true => joined(&continued(&rows, &made, options))?,
+        false => joined(&decoder.rows)?,
+    };
     Ok(Generated {
-        tokens: joined(&decoder.rows)?,
+        tokens,
         stopped: stopped.or(control.end()),
     })
 }

@@ -71,7 +71,7 @@ pub(super) fn search(
     let mut searches: Vec<Search> = searches.collect();
     let mut stopped = match options.max_new_tokens {
         0 => Some(FinishReason::Length),
-        _ => feed(decoder, options, control)?,
+        _ => feed(decoder, options, control, &|_| true)?,
     };
     if stopped.is_none() {
         check_vocabulary(decoder, options)?;
@@ -84,6 +84,7 @@ pub(super) fn search(
         }
     }
     let wanted = options.num_return_sequences;
+    searches.sort_by_key(|search| search.row);
     let best = searches
         .into_iter()
         .flat_map(|search| search.ended.into_iter().take(wanted));
@@ -124,7 +125,7 @@ fn steps(
         if let Some(reason) = control.look() {
             return Ok(Some(reason));
         }
-        if let Some(reason) = feed(decoder, options, control)? {
+        if let Some(reason) = feed(decoder, options, control, &|_| true)? {
             return Ok(Some(reason));
         }
     }

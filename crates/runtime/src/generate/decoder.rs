@@ -9,17 +9,17 @@ use super::row::Row;
 use crate::context::RuntimeContext;
 use crate::interrupt::{Interrupt, RunControl};
 use crate::state::Checkpoint;
-use refeed_values::RuntimeValue;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of one length, of which the model has seen the first `fed` columns.
+/// Rows, and the lanes that run the model on them. The rows of one lane are equally long.
 #[derive(Debug)]
 pub(super) struct Decoder {
     pub(super) context: RuntimeContext,
     pub(super) roles: Roles,
     pub(super) batch: Batch,
     pub(super) rows: Vec<Row>,
-    /// One for all rows, or one for each.
+    /// One for all rows, one for each, or one for some and one for each of the others. Their rows follow one another.
     lanes: Vec<Lane>,
     /// Rows that have ended and were let go.
     gone: Vec<Row>,
@@ -28,29 +28,22 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    /// A decoder whose `lanes` run `rows`, in this order.
     pub(super) fn new(
-        engine: Engine,
+        lanes: Vec<Lane>,
         context: RuntimeContext,
         roles: Roles,
         batch: Batch,
-        fixed: Vec<(usize, RuntimeValue)>,
         rows: Vec<Row>,
     ) -> Decoder {
         Decoder {
-            lanes: vec![Lane::new(engine, fixed)],
+            lanes,
             context,
             roles,
             batch,
             rows,
             gone: Vec::new(),
             vocabulary: None,
-        }
-    }
-
-    /// Says that the first `base` columns are in the initial values, and what is fed after the first step.
-    pub(super) fn begin_behind(&mut self, base: usize, later: &[(usize, RuntimeValue)]) {
-        for lane in &mut self.lanes {
-            lane.begin_behind(base, later.to_vec());
         }
     }
 
@@ -109,7 +102,29 @@ impl Decoder {
         })
     }
 
-    /// Feeds every column that the model has not seen; afterwards there are logits. Does nothing when there are already.
+    /// The range of the rows of each lane.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<'_> {
+        self.lanes.iter().scan(0, |start, lane| {
+            let group = *start..*start + lane.count;
+            *start = group.end;
+            Some(group)
+        })
+    }
+
+    /// The lane of a row, and which of the lane's rows it is.
+    fn place(&self, row: usize) -> Option<(&Lane, usize)> {
+        if self.lanes.len() == self.rows.len() {
+            return Some((self.lanes.get(row)?, 0));
+        }
+        let (at, group) = self
+            .groups()
+            .enumerate()
+            .find(|(_, group)| group.contains(&row))?;
+        Some((self.lanes.get(at)?, row - group.start))
+    }
+
+    /// Feeds what the model has not seen of every lane with a row that is `wanted`; afterwards those have logits. Does
+    /// nothing where there are already.
     ///
     /// # Errors
     /// When the model cannot be run or its logits are not what they must be. What was fed before stays fed.
@@ -117,20 +132,23 @@ impl Decoder {
         &mut self,
         chunk: Option<usize>,
         control: RunControl<'_>,
+        wanted: &dyn Fn(usize) -> bool,
     ) -> Result<(), GenerationError> {
         let mut step = Step {
             context: &self.context,
             roles: &self.roles,
-            end: self.rows.first().map_or(0, |row| row.tokens.len()),
             chunk,
             control,
             interrupt: Interrupt::new(control),
         };
-        let rows = match self.lanes.len() {
-            0 | 1 => self.rows.len(),
-            _ => 1,
-        };
-        for (lane, rows) in self.lanes.iter_mut().zip(self.rows.chunks(rows.max(1))) {
+        let mut start = 0;
+        for lane in &mut self.lanes {
+            let mut group = start..start + lane.count;
+            start = group.end;
+            let rows = self.rows.get(group.clone()).unwrap_or_default();
+            if !group.any(wanted) {
+                continue;
+            }
             lane.feed(rows, &mut step)?;
             let found = lane.logits.as_ref().map(|logits| logits.vocabulary);
             let known = *self.vocabulary.get_or_insert(found.unwrap_or(0));
@@ -148,12 +166,8 @@ impl Decoder {
 
     /// The logits of a row's last column, once it is fed.
     pub(super) fn logits(&self, row: usize) -> Option<LogitRow<'_>> {
-        let (lane, row) = match self.lanes.len() {
-            1 => (0, row),
-            _ => (row, 0),
-        };
-        let logits = self.lanes.get(lane)?.logits.as_ref()?;
-        Some(logits.row(row))
+        let (lane, row) = self.place(row)?;
+        Some(lane.logits.as_ref()?.row(row))
     }
 
     /// The size of the vocabulary; 0 before the first logits.
@@ -163,7 +177,11 @@ impl Decoder {
 
     /// Says that columns were added.
     pub(super) fn grown(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.logits = None);
+        let mut start = 0;
+        for lane in &mut self.lanes {
+            lane.grown(self.rows.get(start).map_or(0, |row| row.tokens.len()));
+            start += lane.count;
+        }
     }
 
     /// Whether rows come from forks of one row, each of which runs alone: their pages are shared, or rows cannot be chosen.
@@ -197,29 +215,104 @@ impl Decoder {
         if chosen.iter().copied().eq(0..self.rows.len()) {
             return Ok(());
         }
+        let many = |_| GenerationError::Rows {
+            wanted,
+            reason: format!("memory does not hold {} of them", chosen.len()),
+        };
+        let mut rows = Vec::new();
+        rows.try_reserve_exact(chosen.len()).map_err(many)?;
+        for row in chosen {
+            rows.push(self.rows[*row].copy().map_err(many)?);
+        }
         if self.forks()? {
-            let lanes = chosen.iter().map(|row| self.lanes[*row].fork());
-            self.lanes = lanes.collect::<Result<_, _>>()?;
+            let mut lanes = Vec::new();
+            lanes.try_reserve_exact(chosen.len()).map_err(many)?;
+            for row in chosen {
+                lanes.push(self.single(*row)?);
+            }
+            self.lanes = lanes;
         } else {
             let axes = self.batch.need(wanted)?;
             for lane in &mut self.lanes {
                 lane.select(chosen, axes)?;
             }
         }
-        self.rows = chosen.iter().map(|row| self.rows[*row].clone()).collect();
+        self.rows = rows;
         Ok(())
     }
 
-    /// Lets all rows go but those of `kept`.
+    /// A lane that runs a row alone.
+    fn single(&self, row: usize) -> Result<Lane, GenerationError> {
+        let none = || GenerationError::turn("generate", format!("there is no row {row}"));
+        let (lane, row) = self.place(row).ok_or_else(none)?;
+        lane.single(row, &self.batch)
+    }
+
+    /// Gives each row a lane of its own.
+    ///
+    /// # Errors
+    /// When rows of the retained values cannot be chosen; nothing has changed then.
+    pub(super) fn part(&mut self) -> Result<(), GenerationError> {
+        if self.lanes.len() < self.rows.len() {
+            let lanes = (0..self.rows.len()).map(|row| self.single(row));
+            self.lanes = lanes.collect::<Result<_, _>>()?;
+        }
+        Ok(())
+    }
+
+    /// Gives each of `rows`, which are in order, a lane of its own, behind the others, which stay as they are. Returns where each row was.
+    ///
+    /// # Errors
+    /// When rows of the retained values cannot be chosen; nothing has changed then.
+    pub(super) fn park(&mut self, rows: &[usize]) -> Result<Vec<usize>, GenerationError> {
+        let parked = rows.iter().map(|row| self.single(*row));
+        let parked = parked.collect::<Result<Vec<Lane>, _>>()?;
+        let stays = |row: &usize| rows.binary_search(row).is_err();
+        self.retain(&stays, "drop_finished")?;
+        self.lanes.extend(parked);
+        let mut order: Vec<usize> = (0..self.rows.len()).filter(stays).collect();
+        order.extend(rows);
+        let before = std::mem::take(&mut self.rows).into_iter().enumerate();
+        let (apart, mut kept): (Vec<_>, Vec<_>) = before.partition(|(row, _)| !stays(row));
+        kept.extend(apart);
+        self.rows = kept.into_iter().map(|(_, row)| row).collect();
+        Ok(order)
+    }
+
+    /// Lets rows go from their lanes. Only the one lane that has more rows than one can fail, and it comes first.
+    fn retain(
+        &mut self,
+        stays: &dyn Fn(&usize) -> bool,
+        wanted: &'static str,
+    ) -> Result<(), GenerationError> {
+        let groups: Vec<Range<usize>> = self.groups().collect();
+        for (lane, group) in self.lanes.iter_mut().zip(&groups) {
+            let left = group.clone().filter(stays).map(|row| row - group.start);
+            let left: Vec<usize> = left.collect();
+            if (1..lane.count).contains(&left.len()) {
+                lane.select(&left, self.batch.need(wanted)?)?;
+            }
+        }
+        let mut groups = groups.into_iter();
+        self.lanes.retain(|_| {
+            groups
+                .next()
+                .is_some_and(|mut group| group.any(|row| stays(&row)))
+        });
+        Ok(())
+    }
+
+    /// Lets all rows go but those of `kept`, which are in order.
     ///
     /// # Errors
     /// As [`Decoder::reorder`].
     pub(super) fn keep_rows(&mut self, kept: &[usize]) -> Result<(), GenerationError> {
-        let all = 0..self.rows.len();
-        let ended = all.filter(|row| !kept.contains(row));
-        let ended: Vec<Row> = ended.map(|row| self.rows[row].clone()).collect();
-        self.reorder(kept, "drop_finished")?;
-        self.gone.extend(ended);
+        let stays = |row: &usize| kept.binary_search(row).is_ok();
+        self.retain(&stays, "drop_finished")?;
+        let rows = std::mem::take(&mut self.rows).into_iter().enumerate();
+        let (kept, ended): (Vec<_>, Vec<_>) = rows.partition(|(row, _)| stays(row));
+        self.rows = kept.into_iter().map(|(_, row)| row).collect();
+        self.gone.extend(ended.into_iter().map(|(_, row)| row));
         Ok(())
     }
 

@@ -141,12 +141,14 @@ pub enum GenerationError {
     },
     /// A node of the model would take padding for tokens.
     #[error(
-        "rows with padding: {node} counts the attention mask and does not place it, so padding would be taken for tokens; \
-         give prompts of equal length, or generate each row by itself"
+        "rows with padding: {node} counts the attention mask and does not place it, so padding would be taken for tokens, \
+         and rows cannot be evaluated one by one: {reason}"
     )]
     PaddedRows {
         /// The node's name and type.
         node: String,
+        /// Why rows cannot be evaluated one by one.
+        reason: String,
     },
     /// The evaluation of a prompt was stopped between two of its pieces.
     #[error("stopped before the prompt was evaluated: {0}")]

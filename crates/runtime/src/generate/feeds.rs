@@ -1,5 +1,6 @@
 //! The feeds of a step: token ids, mask and positions, in memory that is used again.
 
+use super::engine::Batch;
 use super::prompt::{Made, Roles};
 use super::row::Row;
 use refeed_values::{Allocator, DType, Pool, RuntimeValue, Tensor, TensorError, TensorMut};
@@ -97,6 +98,25 @@ impl StepFeeds {
             later: self.later.clone(),
             ..StepFeeds::new(self.fixed.clone())
         }
+    }
+
+    /// The feeds of one row of `count`, with memory of their own.
+    ///
+    /// # Errors
+    /// When nothing tells which part of a feed belongs to the row.
+    pub(super) fn of_row(
+        &self,
+        batch: &Batch,
+        row: usize,
+        count: usize,
+    ) -> Result<StepFeeds, String> {
+        let later = self.later.as_deref();
+        Ok(StepFeeds {
+            later: later
+                .map(|later| batch.feeds_of_row(later, row, count))
+                .transpose()?,
+            ..StepFeeds::new(batch.feeds_of_row(&self.fixed, row, count)?)
+        })
     }
 
     /// Says what is fed in place of the caller's feeds after the first step.

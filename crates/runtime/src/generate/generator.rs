@@ -5,6 +5,7 @@ use super::decoder::{Decoder, Moment};
 use super::empty::empty_caches;
 use super::engine::{Batch, Engine};
 use super::error::GenerationError;
+use super::lane::Lane;
 use super::options::GenerationOptions;
 use super::prompt::{Makes, Roles, check_distinct};
 use super::row::Row;
@@ -37,6 +38,9 @@ pub struct GeneratorSettings {
     /// Settings of the session or state.
     pub session_options: RuntimeSessionOptions,
 }
+
+/// What needs rows that are evaluated one by one.
+const UNEQUAL: &str = "a batch of prompts that are evaluated one by one";
 
 /// Where a turn began, to go back to.
 #[derive(Debug, Clone)]
@@ -173,27 +177,65 @@ impl Generator {
         &self.settings.options
     }
 
-    /// A decoder that has seen nothing but what its initial values hold, with these rows behind it, padded on the left.
+    /// A decoder that has seen nothing but what its initial values hold, with these rows behind it: padded on the left, or
+    /// evaluated one by one where the model would take padding for tokens, or is declared for one row.
     fn fresh(&self, rows: &[(usize, &[i64])]) -> Result<Decoder, GenerationError> {
-        let (engine, base) = self.engine(rows.len())?;
-        let filler = self.settings.options.padding().unwrap_or(0);
+        let count = rows.len();
         let longest = rows.iter().map(|(_, tokens)| tokens.len()).max();
+        let longest = longest.unwrap_or(0);
+        let unequal = rows.iter().any(|(_, tokens)| tokens.len() != longest);
+        let padded = unequal && !self.roles.padding_shows(&self.batch);
+        let single = count > 1 && self.batch.is_single();
+        let apart = single || (unequal && !padded);
+        // Values that the caller gives hold all rows, and are parted; those that are made are made for one row.
+        let made_apart = apart && (single || self.settings.initial.is_empty());
+        let (lanes, base) = match made_apart {
+            true => self.single_lanes(count)?,
+            false => {
+                let (engine, base) = self.engine(count)?;
+                let mut lane = Lane::new(engine, self.fixed.clone(), count);
+                lane.begin_behind(base, self.later.clone());
+                (vec![lane], base)
+            }
+        };
+        let filler = self.settings.options.padding().unwrap_or(0);
         let rows = rows.iter().map(|(number, tokens)| {
             let mut row = Row::new(*number);
-            let padding = longest.unwrap_or(0) - tokens.len();
+            let padding = if padded { longest - tokens.len() } else { 0 };
             row.begin(base, padding, filler, tokens);
             row
         });
         let mut decoder = Decoder::new(
-            engine,
+            lanes,
             self.settings.context.clone(),
             self.roles.clone(),
             self.batch.clone(),
-            self.fixed.clone(),
             rows.collect(),
         );
-        decoder.begin_behind(base, &self.later);
+        if apart {
+            decoder.part()?;
+        }
         Ok(decoder)
+    }
+
+    /// A lane for each of `count` rows, and how many columns their initial values stand for.
+    fn single_lanes(&self, count: usize) -> Result<(Vec<Lane>, usize), GenerationError> {
+        let (mut lanes, mut base) = (Vec::new(), 0);
+        for row in 0..count {
+            let of_row = |feeds| {
+                let feeds = self.batch.feeds_of_row(feeds, row, count);
+                feeds.map_err(|reason| GenerationError::Rows {
+                    wanted: UNEQUAL,
+                    reason,
+                })
+            };
+            let (engine, columns) = self.engine(1)?;
+            let mut lane = Lane::new(engine, of_row(&self.fixed)?, 1);
+            lane.begin_behind(columns, of_row(&self.later)?);
+            lanes.push(lane);
+            base = columns;
+        }
+        Ok((lanes, base))
     }
 
     /// What runs the model, and how many columns its initial values stand for.
@@ -232,7 +274,8 @@ impl Generator {
 
     /// Adds tokens: the prompts of a batch at first, later the next turn of a single row. Nothing is evaluated yet.
     ///
-    /// Prompts of unequal length are padded on the left, which needs a mask.
+    /// Prompts of unequal length are padded on the left where the model has a mask that tells so; where it has none, only
+    /// counts it, or keeps values of a fixed shape, each row is evaluated by itself.
     ///
     /// # Errors
     /// When there is no token, one is negative, or rows cannot be added as they are.
@@ -284,15 +327,6 @@ impl Generator {
             self.marks.push(mark);
             return Ok(());
         }
-        let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
-        let unequal = rows.iter().any(|row| row.len() != longest);
-        if let (true, Some(node)) = (unequal, &self.roles.counting) {
-            return Err(GenerationError::PaddedRows { node: node.clone() });
-        }
-        if unequal && self.roles.mask.is_none() {
-            let reason = "rows of unequal length are padded on the left, which needs an attention mask: the model has none";
-            return Err(GenerationError::turn(WHAT, reason));
-        }
         let numbered: Vec<(usize, &[i64])> = rows.iter().map(Vec::as_slice).enumerate().collect();
         let decoder = self.fresh(&numbered)?;
         self.marks.push(Mark {
@@ -304,7 +338,7 @@ impl Generator {
     }
 
     /// Moves what filled rows at their ends in front of them: behind it a model predicts nothing of theirs. The next call
-    /// evaluates them again, where the model can tell padding from tokens.
+    /// evaluates them again. Only rows that cannot be chosen are ever filled so; others wait apart.
     ///
     /// # Errors
     /// When it cannot, or there is no state for fresh rows.
@@ -315,7 +349,6 @@ impl Generator {
         if !decoder.rows.iter().any(Row::ends_in_padding) {
             return Ok(());
         }
-        self.roles.check_padding(&decoder.rows)?;
         let tokens: Vec<Vec<i64>> = decoder.rows.iter().map(Row::visible_tokens).collect();
         let numbers = decoder.rows.iter().map(|row| row.number);
         let rows: Vec<(usize, &[i64])> = numbers.zip(tokens.iter().map(Vec::as_slice)).collect();
@@ -340,7 +373,8 @@ impl Generator {
         self.align()?;
         let chunk = self.settings.options.prefill_chunk;
         let control = Control::begin(control)?;
-        self.decoder_of("prefill")?.feed(chunk, control.of_run())?;
+        let decoder = self.decoder_of("prefill")?;
+        decoder.feed(chunk, control.of_run(), &|_| true)?;
         control.end();
         Ok(())
     }
@@ -398,7 +432,7 @@ impl Generator {
         };
         if current.turn.options.num_return_sequences > 1 && current.apart.is_none() {
             // The prompt is evaluated here, once; the sequences share it and go their own ways.
-            if let Some(reason) = feed(decoder, &current.turn.options, control)? {
+            if let Some(reason) = feed(decoder, &current.turn.options, control, &|_| true)? {
                 current.turn.stop(reason);
                 return Ok(false);
             }
@@ -425,26 +459,32 @@ impl Generator {
         Ok(sequences)
     }
 
-    /// Adds tokens that were generated elsewhere to the rows, which stay as long as one another.
+    /// Adds tokens that were generated elsewhere to the rows. Where they are not equally many, rows go on one by one, or are
+    /// filled where they cannot be chosen.
     fn adopt<'t>(&mut self, rows: impl Iterator<Item = (usize, &'t [i64])>) {
         let filler = self.settings.options.padding().unwrap_or(0);
         let Some(decoder) = &mut self.decoder else {
             return;
         };
+        let rows: Vec<(usize, &[i64])> = rows.collect();
+        let unequal = rows.windows(2).any(|two| two[0].1.len() != two[1].1.len());
+        if unequal {
+            // Where rows cannot be chosen, fillers do.
+            decoder.part().ok();
+        }
         for (number, tokens) in rows {
             if let Some(row) = decoder.rows.iter_mut().find(|row| row.number == number) {
                 tokens.iter().for_each(|token| row.push(*token, true));
             }
         }
-        let longest = decoder
-            .rows
-            .iter()
-            .map(|row| row.tokens.len())
-            .max()
-            .unwrap_or(0);
-        for row in &mut decoder.rows {
-            while row.tokens.len() < longest {
-                row.push(filler, false);
+        let groups: Vec<_> = decoder.groups().collect();
+        for group in groups {
+            let rows = decoder.rows.get_mut(group).unwrap_or_default();
+            let longest = rows.iter().map(|row| row.tokens.len()).max().unwrap_or(0);
+            for row in rows {
+                while row.tokens.len() < longest {
+                    row.push(filler, false);
+                }
             }
         }
         decoder.grown();

@@ -1,7 +1,7 @@
 //! One run of the model a step: a state or a session, and what it has seen and said.
 
 use super::control::FinishReason;
-use super::engine::Engine;
+use super::engine::{Batch, Engine};
 use super::error::GenerationError;
 use super::feeds::StepFeeds;
 use super::logits::Logits;
@@ -16,8 +16,6 @@ use refeed_values::RuntimeValue;
 pub(super) struct Step<'a> {
     pub(super) context: &'a RuntimeContext,
     pub(super) roles: &'a Roles,
-    /// Columns that there are.
-    pub(super) end: usize,
     /// Most columns at a time.
     pub(super) chunk: Option<usize>,
     pub(super) control: RunControl<'a>,
@@ -34,17 +32,20 @@ pub(super) struct Lane {
     base: usize,
     /// Columns that the retained values stand for; 0 without bindings.
     fed: usize,
+    /// How many of the decoder's rows it runs; those of one lane are equally long.
+    pub(super) count: usize,
     /// Logits of the last column, once it is fed.
     pub(super) logits: Option<Logits>,
 }
 
 impl Lane {
-    pub(super) fn new(engine: Engine, fixed: Vec<(usize, RuntimeValue)>) -> Lane {
+    pub(super) fn new(engine: Engine, fixed: Vec<(usize, RuntimeValue)>, count: usize) -> Lane {
         Lane {
             engine,
             feeds: StepFeeds::new(fixed),
             base: 0,
             fed: 0,
+            count,
             logits: None,
         }
     }
@@ -76,8 +77,47 @@ impl Lane {
             feeds: self.feeds.fork(),
             base: self.base,
             fed: self.fed,
+            count: self.count,
             logits: self.logits.clone(),
         })
+    }
+
+    /// A lane that runs one of the rows alone, from here on. The row's part of the retained values is copied.
+    ///
+    /// # Errors
+    /// When rows of the retained values cannot be chosen, or nothing tells what of the feeds belongs to the row.
+    pub(super) fn single(&self, row: usize, batch: &Batch) -> Result<Lane, GenerationError> {
+        if self.count == 1 {
+            return Ok(self.fork()?);
+        }
+        const WANTED: &str = "rows that are evaluated one by one";
+        let refuse = |reason| GenerationError::Rows {
+            wanted: WANTED,
+            reason,
+        };
+        let feeds = self.feeds.of_row(batch, row, self.count).map_err(refuse)?;
+        let engine = self.engine.fork()?;
+        if let Engine::State(state) = &engine {
+            state.select(&[row], batch.axes().map_err(refuse)?)?;
+        }
+        Ok(Lane {
+            engine,
+            feeds,
+            base: self.base,
+            fed: self.fed,
+            count: 1,
+            logits: match &self.logits {
+                Some(logits) => Some(logits.select(&[row])?),
+                None => None,
+            },
+        })
+    }
+
+    /// Forgets the logits of a column that is no longer the last one of `length`.
+    pub(super) fn grown(&mut self, length: usize) {
+        if self.fed != length {
+            self.logits = None;
+        }
     }
 
     /// Forgets what is known of rows that have changed. The model has seen `fed` of their columns.
@@ -101,7 +141,8 @@ impl Lane {
             return Ok(());
         }
         let whole = matches!(self.engine, Engine::Session(_));
-        if self.fed >= step.end {
+        let end = rows.first().map_or(0, |row| row.tokens.len());
+        if self.fed >= end {
             // The step was made, but its logits were none.
             let reason = "the last step gave no logits: append a token, or go back";
             return Err(GenerationError::turn("generate", reason));
@@ -111,8 +152,8 @@ impl Lane {
                 return Err(GenerationError::Stopped(FinishReason::Interrupted));
             }
             let stop = match step.chunk {
-                Some(chunk) if !whole => step.end.min(self.fed.saturating_add(chunk)),
-                _ => step.end,
+                Some(chunk) if !whole => end.min(self.fed.saturating_add(chunk)),
+                _ => end,
             };
             let first = whole || self.fed == self.base;
             let feeds = self
@@ -122,7 +163,7 @@ impl Lane {
             if !whole {
                 self.fed = stop;
             }
-            if stop == step.end {
+            if stop == end {
                 let value = outputs.values().get(step.roles.logits);
                 self.logits = Some(Logits::read(&step.roles.logits_name, value, rows.len())?);
                 return Ok(());
@@ -147,6 +188,7 @@ impl Lane {
             state.select(chosen, axes)?;
         }
         self.logits = logits;
+        self.count = chosen.len();
         self.feeds.forget();
         Ok(())
     }

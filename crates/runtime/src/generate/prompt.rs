@@ -1,5 +1,6 @@
 //! Which graph inputs the loop feeds, and what a caller may feed to start with.
 
+use super::engine::Batch;
 use super::error::{GenerationError, shown};
 use super::options::GenerationOptions;
 use super::row::Row;
@@ -201,7 +202,10 @@ impl Roles {
             return Ok(());
         }
         if let Some(node) = &self.counting {
-            return Err(GenerationError::PaddedRows { node: node.clone() });
+            return Err(GenerationError::PaddedRows {
+                node: node.clone(),
+                reason: "the padding is among what the model has seen".to_string(),
+            });
         }
         if self.mask.is_none() {
             let reason = "rows that ended before others were filled, and the model has no attention mask that tells so: \
@@ -209,6 +213,23 @@ impl Roles {
             return Err(GenerationError::turn("generate", reason));
         }
         Ok(())
+    }
+
+    /// Says of an error that it keeps rows with padding from being evaluated one by one.
+    pub(super) fn padding_error(&self, error: GenerationError) -> GenerationError {
+        match (error, &self.counting) {
+            (GenerationError::Rows { reason, .. }, Some(node)) => GenerationError::PaddedRows {
+                node: node.clone(),
+                reason,
+            },
+            (error, _) => error,
+        }
+    }
+
+    /// Whether a model that sees padding would say something else than without, for all that is known: nothing tells it
+    /// what is padding, or it keeps more of it than what a mask hides.
+    pub(super) fn padding_shows(&self, batch: &Batch) -> bool {
+        self.mask.is_none() || self.counting.is_some() || batch.is_recurrent()
     }
 
     /// Whether the loop feeds an input.

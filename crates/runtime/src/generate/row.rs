@@ -1,6 +1,7 @@
 //! One row of a batch, as the model sees it.
 
 use std::borrow::Cow;
+use std::collections::TryReserveError;
 
 /// The columns of one row.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +35,25 @@ impl Row {
             stream: number,
             ..Row::default()
         }
+    }
+
+    /// A copy, in memory that may not be there.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(super) fn copy(&self) -> Result<Row, TryReserveError> {
+        fn copy<T: Copy>(values: &[T]) -> Result<Vec<T>, TryReserveError> {
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(values.len())?;
+            copy.extend_from_slice(values);
+            Ok(copy)
+        }
+        Ok(Row {
+            tokens: copy(&self.tokens)?,
+            mask: copy(&self.mask)?,
+            positions: copy(&self.positions)?,
+            ..*self
+        })
     }
 
     fn column(&mut self, token: i64, position: i64, seen: bool) {
@@ -83,6 +103,18 @@ impl Row {
         let last = self.mask.iter().rposition(|seen| *seen);
         let last = last.and_then(|last| self.positions.get(last));
         self.next = last.map_or(0, |last| last.saturating_add(1));
+    }
+
+    /// The row with nothing but the columns that count.
+    pub(super) fn without_padding(&self) -> Row {
+        let mut row = Row::new(self.number);
+        let columns = self.tokens.iter().zip(&self.mask).zip(&self.positions);
+        for ((token, seen), position) in columns {
+            if *seen {
+                row.column(*token, *position, true);
+            }
+        }
+        row
     }
 
     /// Whether the last column does not count: what a model predicts there is nothing of this row's.

@@ -74,6 +74,8 @@ pub(super) struct Turn {
     drops: bool,
     /// Whether rows that go do not come back in later calls: those of a batch, each with one sequence.
     lasting: bool,
+    /// Whether rows that have ended wait apart, so that nothing fills them until a later call goes on with them.
+    parks: bool,
     events: Vec<GeneratedToken>,
     scratch: Scratch,
 }
@@ -94,7 +96,9 @@ impl Turn {
         decoder.roles.check_padding(&decoder.rows)?;
         let filters = Filters::of(options);
         let mut sequences = Vec::new();
-        for row in &decoder.rows {
+        let mut order: Vec<usize> = (0..decoder.rows.len()).collect();
+        order.sort_by_key(|row| decoder.rows[*row].number);
+        for row in order.iter().map(|row| &decoder.rows[*row]) {
             let history = filters.history(&row.visible_tokens());
             for copy in 0..options.num_return_sequences {
                 let index = row.stream * options.num_return_sequences + copy;
@@ -112,14 +116,17 @@ impl Turn {
             decoder.need_rows("num_return_sequences")?;
         }
         let may_drop = decoder.need_rows("drop_finished").is_ok();
+        let drops = !keeps && options.drop_finished && may_drop;
+        let lasting = options.num_return_sequences == 1 && decoder.count() > 1;
         Ok(Turn {
             how: Restrictions::of(options),
             seed: options.seed.unwrap_or_else(fresh_seed),
             filters,
             slots: Vec::new(),
             begun: false,
-            drops: !keeps && options.drop_finished && may_drop,
-            lasting: options.num_return_sequences == 1 && decoder.count() > 1,
+            drops,
+            lasting,
+            parks: !keeps && !drops && may_drop && lasting,
             sequences,
             events: Vec::new(),
             scratch: Scratch::default(),
@@ -175,7 +182,11 @@ impl Turn {
             self.stop(reason);
             return Ok(false);
         }
-        if let Some(reason) = feed(decoder, &self.options, control)? {
+        let goes_on = |row: usize| match self.slots.get(row) {
+            Some(slot) => self.sequences[*slot].finish.is_none(),
+            None => true,
+        };
+        if let Some(reason) = feed(decoder, &self.options, control, &goes_on)? {
             self.stop(reason);
             return Ok(false);
         }
@@ -198,7 +209,13 @@ impl Turn {
                 .collect();
             decoder.reorder(&chosen, "num_return_sequences")?;
         }
-        self.slots = (0..self.sequences.len()).collect();
+        // Sequences are counted by the numbers of their rows, wherever those stand.
+        let mut order: Vec<usize> = (0..decoder.rows.len()).collect();
+        order.sort_by_key(|row| decoder.rows[*row].number);
+        self.slots = vec![0; order.len()];
+        for (sequence, row) in order.into_iter().enumerate() {
+            self.slots[row] = sequence;
+        }
         self.begun = true;
         Ok(())
     }
@@ -247,9 +264,20 @@ impl Turn {
     fn add(&mut self, decoder: &mut Decoder) -> Result<(), GenerationError> {
         let filler = self.options.padding().unwrap_or(0);
         let mut events = self.events.iter_mut();
-        let mut ended = false;
-        for (row, slot) in decoder.rows.iter_mut().zip(&self.slots) {
-            let sequence = &mut self.sequences[*slot];
+        let mut ended = Vec::new();
+        // Rows are filled while others of their lane go on.
+        let goes_on = |slot: &usize| self.sequences[*slot].finish.is_none();
+        let groups = decoder.groups().map(|group| {
+            let slots = self.slots.get(group.clone()).unwrap_or_default();
+            (group, slots.iter().any(goes_on))
+        });
+        let fed: Vec<usize> = groups
+            .filter(|(_, on)| *on)
+            .flat_map(|(group, _)| group)
+            .collect();
+        for at in fed {
+            let (row, slot) = (&mut decoder.rows[at], self.slots[at]);
+            let sequence = &mut self.sequences[slot];
             if sequence.finish.is_some() {
                 row.push(filler, false);
                 continue;
@@ -261,7 +289,9 @@ impl Turn {
             self.filters.note(&mut sequence.history, event.token);
             event.finish = ending(&self.options, &sequence.tokens, event.token, row.visible);
             sequence.finish = event.finish;
-            ended |= event.finish.is_some();
+            if event.finish.is_some() {
+                ended.push(at);
+            }
             // Whatever the other rows do: what ends a row of a batch for good is a token or the row's length, not the
             // call's.
             let full = self
@@ -272,7 +302,13 @@ impl Turn {
             row.ended = for_good && self.drops && self.lasting;
         }
         decoder.grown();
-        if ended && self.drops && (self.lasting || !self.is_done()) {
+        if self.parks && !ended.is_empty() && !self.is_done() {
+            match decoder.park(&ended) {
+                Err(GenerationError::State(StateError::Select { .. })) => self.parks = false,
+                order => self.slots = order?.into_iter().map(|row| self.slots[row]).collect(),
+            }
+        }
+        if !ended.is_empty() && self.drops && (self.lasting || !self.is_done()) {
             let goes_on = |row: &usize| match self.lasting {
                 true => !decoder.rows[*row].ended,
                 false => self.sequences[self.slots[*row]].finish.is_none(),
@@ -340,7 +376,7 @@ pub(super) fn check_vocabulary(
     Ok(())
 }
 
-/// Feeds what the model has not seen; the reason when that was stopped.
+/// Feeds what the model has not seen of rows that are `wanted`; the reason when that was stopped.
 ///
 /// # Errors
 /// When the model cannot be run.
@@ -348,8 +384,9 @@ pub(super) fn feed(
     decoder: &mut Decoder,
     options: &GenerationOptions,
     control: &Control<'_>,
+    wanted: &dyn Fn(usize) -> bool,
 ) -> Result<Option<FinishReason>, GenerationError> {
-    match decoder.feed(options.prefill_chunk, control.of_run()) {
+    match decoder.feed(options.prefill_chunk, control.of_run(), wanted) {
         Ok(()) => Ok(None),
         Err(GenerationError::State(error)) => match wish(&error) {
             Some(reason) => Ok(Some(reason)),
