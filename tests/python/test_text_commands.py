@@ -83,6 +83,29 @@ def test_a_text_is_continued_as_onnxruntime_continues_it(
     assert run(capsys, "generate", shipped.parent, "Once upon a time", "--max-new-tokens", 24)[1] == out
 
 
+def test_files_say_what_the_command_line_does_not(
+    capsys: Capture, shipped: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for name in ("model.onnx", *SETTINGS):
+        shutil.copy(shipped.parent / name, tmp_path / name)
+    said = {"eos_token_id": 0, "do_sample": True, "temperature": 0.8, "top_k": 5, "max_new_tokens": 6, "num_beams": 2}
+    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    code, out, err = run(capsys, "generate", tmp_path, "Once upon a time", "--seed", 4, "--json")
+    assert code == 0
+    said_line = (
+        "from generation_config.json: eos_token_id 0, max_new_tokens 6, do_sample true, temperature 0.8, top_k 5"
+    )
+    assert said_line in err.splitlines()
+    assert "not used: num_beams of generation_config.json" in err.splitlines()
+    given = ("--temperature", 0.8, "--top-k", 5, "--max-new-tokens", 6)
+    want = json.loads(run(capsys, "generate", shipped, "Once upon a time", "--seed", 4, "--json", *given)[1])
+    assert json.loads(out)["tokens"] == want["tokens"]
+    code, out, err = run(capsys, "generate", tmp_path, "Once upon a time", "--json", "--temperature", 0, "--ignore-eos")
+    assert "from generation_config.json: max_new_tokens 6, top_k 5" in err.splitlines()
+    plain = json.loads(run(capsys, "generate", shipped, "Once upon a time", "--json")[1])
+    assert json.loads(out)["tokens"] == plain["tokens"][:6]
+
+
 def test_json_for_machines(capsys: Capture, shipped: pathlib.Path, official: tokenizers.Tokenizer) -> None:
     ids = official.encode("There was once").ids
     code, out, _ = run(capsys, "generate", shipped, "There was once", "--max-new-tokens", 9, "--json")

@@ -118,7 +118,8 @@ class Conversation:
 def run(options: argparse.Namespace) -> int:
     """Read questions and print answers until the input ends."""
     opened = open_decoder(options)
-    conversation = Conversation(opened, opened.options(options), options.system, tuple(options.stop))
+    conversation = Conversation(opened, opened.options(options), options.system, opened.stop(options))
+    opened.tell(options)
     left: list[Conversation] = []
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import pathlib
 import sys
 from typing import Any, TextIO
 
@@ -11,6 +10,7 @@ from refeed._native import BindReport, Model
 from refeed.commands import binding
 from refeed.runtime import GenerationOptions
 from refeed.text import ModelSettings, Tokenizer
+from refeed.text.settings_file import model_file
 
 __all__ = ["OpenedDecoder", "add_generation_options", "open_decoder", "positive"]
 
@@ -57,18 +57,16 @@ def add_generation_options(parser: argparse.ArgumentParser, max_new_tokens: int)
         "--max-new-tokens",
         metavar="N",
         type=positive,
-        default=max_new_tokens,
-        help=f"tokens to make ({max_new_tokens})",
+        help=f"most tokens to make ({max_new_tokens})",
     )
-    add("--temperature", metavar="T", type=float, default=0.0, help="0 for the most probable token (0)")
+    parser.set_defaults(few=max_new_tokens)
+    add("--temperature", metavar="T", type=float, help="0 for the most probable token (0)")
     add("--top-k", metavar="K", type=positive, help="draw among the K most probable tokens")
     add("--top-p", metavar="P", type=float, help="draw among the most probable tokens that together have probability P")
     add("--min-p", metavar="P", type=float, help="draw among tokens at least P times as probable as the best one")
-    add(
-        "--repetition-penalty", metavar="X", type=float, default=1.0, help="above 1: tokens that stand there count less"
-    )
-    add("--presence-penalty", metavar="X", type=float, default=0.0, help="taken from logits of tokens generated before")
-    add("--frequency-penalty", metavar="X", type=float, default=0.0, help="the same, each time a token was generated")
+    add("--repetition-penalty", metavar="X", type=float, help="above 1: tokens that stand there count less (1)")
+    add("--presence-penalty", metavar="X", type=float, help="taken from logits of tokens generated before (0)")
+    add("--frequency-penalty", metavar="X", type=float, help="the same, each time a token was generated (0)")
     add("--seed", metavar="N", type=int, help="make draws repeatable")
     add("--stop", metavar="TEXT", action="append", default=[], help="end before this text; may be given more than once")
     add(
@@ -78,6 +76,15 @@ def add_generation_options(parser: argparse.ArgumentParser, max_new_tokens: int)
         help="the token that ends a text; the model's settings otherwise",
     )
     add("--ignore-eos", action="store_true", help="let no token end a text")
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a generation that the command line gives."""
+    fields = {name: getattr(options, name) for name in (*GENERATION, "eos_token_id")}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if options.ignore_eos:
+        fields |= {"eos_token_id": None, "pad_token_id": None}
+    return fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,13 +98,25 @@ class OpenedDecoder:
 
     def options(self, given: argparse.Namespace) -> GenerationOptions:
         """Return the settings of a generation: those beside the model, and over them those of the command line."""
-        fields: dict[str, Any] = self.settings.option_fields()
-        fields |= {name: getattr(given, name) for name in GENERATION}
-        if given.eos_token_id is not None:
-            fields |= {"eos_token_id": given.eos_token_id, "stop_token_ids": []}
-        if given.ignore_eos:
-            fields |= {"eos_token_id": None, "stop_token_ids": [], "pad_token_id": None}
-        return GenerationOptions(**fields)
+        fields = _given(given)
+        options = self.settings.options(**fields)
+        if "max_new_tokens" not in fields and self.settings.max_new_tokens is None:
+            options = options.replace(max_new_tokens=given.few)
+        return options
+
+    def stop(self, given: argparse.Namespace) -> tuple[str, ...]:
+        """Return the texts that end a text: those of the command line, or else those of the settings."""
+        return tuple(given.stop) or self.settings.stop_strings
+
+    def tell(self, given: argparse.Namespace, notes: TextIO | None = None) -> None:
+        """Print what the settings decide that the command line does not."""
+        replaced = set(_given(given))
+        if given.stop:
+            replaced.add("stop_strings")
+        if "temperature" in replaced:
+            replaced.add("do_sample")
+        for line in self.settings.notes(*replaced):
+            print(line, file=notes or sys.stderr)
 
     def needed_tokenizer(self) -> Tokenizer:
         """Return the tokenizer, or say that there is none."""
@@ -119,10 +138,8 @@ def open_decoder(options: argparse.Namespace, notes: TextIO | None = None, *, te
         Whether a tokenizer is looked for.
     """
     notes = notes or sys.stderr
-    path = pathlib.Path(options.model)
-    if path.is_dir():
-        path /= "model.onnx"
-        options.model = str(path)
+    path = model_file(options.model)
+    options.model = str(path)
     settings = ModelSettings.beside(path)
     model, report = binding.bound(refeed.load(path), options, notes=notes)
     if not model.bindings:

@@ -3,12 +3,13 @@
 import argparse
 import dataclasses
 import json
+import pathlib
 import sys
 import time
 from typing import Any
 
 import refeed
-from refeed.commands import binding
+from refeed.commands import binding, encoder
 from refeed.commands.decoder import OpenedDecoder, add_generation_options, open_decoder
 from refeed.commands.live_text import LiveText
 from refeed.commands.table import LiveLine, rows
@@ -48,7 +49,7 @@ def add_parser(commands: Any) -> None:
     """Add the command."""
     parser = commands.add_parser("generate", help="continue a text, or token ids, as a model predicts")
     parser.add_argument("model", metavar="MODEL", help="path of an exported decoder, or of its folder")
-    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("text", metavar="TEXT", nargs="?", help="the prompt; `-` reads it from standard input")
     prompt.add_argument("--prompt-ids", metavar="IDS", type=_ids, help="token ids in place of a text")
     add_generation_options(parser, 20)
@@ -57,8 +58,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", help="write a trace for Perfetto or Chrome, and print the slowest nodes"
     )
+    encoder.add_options(parser)
     binding.add_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, usage_error=parser.error)
 
 
 @dataclasses.dataclass
@@ -104,8 +106,7 @@ def answer(generator: Generator, options: GenerationOptions, stream: TextStream 
             if token.finish_reason is not None:
                 made.finish_reason = token.finish_reason
             if stream is not None:
-                # What ends a text is no part of it.
-                piece = "" if token.finish_reason in ("eos", "stop") else stream.push(token.token)
+                piece = stream.take(token)
                 made.text += piece
                 live.show(piece, len(made.tokens))
                 if stream.stopped is not None:
@@ -131,6 +132,8 @@ def _prompt(opened: OpenedDecoder, options: argparse.Namespace) -> tuple[str | N
     """Return the prompt as text, if it is one, and as token ids."""
     if options.prompt_ids is not None:
         return None, options.prompt_ids
+    if options.text is None:
+        return None, []
     text = sys.stdin.read() if options.text == "-" else options.text
     tokenizer = opened.needed_tokenizer()
     if options.chat:
@@ -148,26 +151,53 @@ def _rates(prompt_tokens: int, made: Answer) -> str:
     return rows(table, indent="")
 
 
+def _generator(
+    opened: OpenedDecoder,
+    options: argparse.Namespace,
+    settings: GenerationOptions,
+    ids: list[int],
+    context: RuntimeContext,
+) -> tuple[Generator, list[int]]:
+    """Return a generator that has the prompt, behind an encoder where there is one, and its tokens so far."""
+    path = encoder.find(options, opened.model)
+    if path is None:
+        generator = Generator(opened.model, settings, context=context)
+        start = ids
+    else:
+        folder = pathlib.Path(options.model).parent
+        encoded = encoder.encode(path, opened, dict(options.encoder_feed), ids, folder)
+        start = encoded.start
+        feeds, later = encoded.feeds, encoded.later_feeds
+        generator = Generator(opened.model, settings, feeds=feeds, later_feeds=later, context=context)
+    generator.append(start)
+    return generator, start
+
+
 def run(options: argparse.Namespace) -> int:
     """Generate and print; after Ctrl-C, what there is so far."""
+    if options.text is None and options.prompt_ids is None and not options.encoder_feed:
+        options.usage_error("expected TEXT or --prompt-ids, got neither")
     of_ids = options.prompt_ids is not None
     notes = sys.stdout if of_ids and not options.json else sys.stderr
     opened = open_decoder(options, notes, text=not of_ids or options.json)
     settings = opened.options(options)
+    opened.tell(options, notes)
     text, ids = _prompt(opened, options)
     context = RuntimeContext(events_enabled=options.trace is not None)
-    generator = Generator(opened.model, settings, context=context)
-    generator.append(ids)
+    generator, start = _generator(opened, options, settings, ids, context)
     stream = None
     if opened.tokenizer is not None:
-        stream = TextStream(opened.tokenizer, options.stop, ids)
+        stream = TextStream(opened.tokenizer, opened.stop(options), start)
     elif options.stop:
         raise refeed.ValueTypeError("--stop: expected a tokenizer.json beside the model, got none")
     live = LiveText(on=not of_ids and not options.json)
     made = answer(generator, settings, stream, live)
     live.finish()
     if options.json:
-        print(json.dumps(_json(opened, options, text, ids, made)))
+        result = _json(opened, options, text, ids, made)
+        if start is not ids:
+            result["decoder_prompt_tokens"] = start
+        print(json.dumps(result))
     elif of_ids:
         print("tokens:", ",".join(map(str, made.tokens)))
     if not options.json:
@@ -178,7 +208,7 @@ def run(options: argparse.Namespace) -> int:
         context.export_trace(options.trace)
         print(rows(slowest(context), indent=""), file=notes)
     if made.finish_reason == "interrupted":
-        print(f"interrupted after {len(made.tokens)} of {options.max_new_tokens} tokens", file=sys.stderr)
+        print(f"interrupted after {len(made.tokens)} of {settings.max_new_tokens} tokens", file=sys.stderr)
         return INTERRUPTED
     return 0
 

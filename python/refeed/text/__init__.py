@@ -6,18 +6,16 @@ they are first needed: ``pip install 'refeed[text]'`` brings `tokenizers`, and `
 
 Examples
 --------
->>> tokenizer = refeed.text.Tokenizer.beside("decoder/model.onnx")             # doctest: +SKIP
->>> settings = refeed.text.ModelSettings.beside("decoder/model.onnx")          # doctest: +SKIP
->>> generator = refeed.Generator(model)                                        # doctest: +SKIP
->>> generator.append(tokenizer.encode("Once upon a time"))                     # doctest: +SKIP
->>> stream = refeed.text.TextStream(tokenizer, stop=["The end"])               # doctest: +SKIP
->>> for token in generator.stream(eos_token_id=settings.eos_token_ids[0]):     # doctest: +SKIP
-...     print(stream.push(token.token), end="")
+>>> text = refeed.text.TextGenerator("decoder/model.onnx", max_new_tokens=50)  # doctest: +SKIP
+>>> text.append("Once upon a time")                                            # doctest: +SKIP
+>>> for piece in text.stream():                                                # doctest: +SKIP
+...     print(piece, end="", flush=True)
 """
 
 from refeed.text.chat_template import ChatTemplate
 from refeed.text.model_settings import ModelSettings
+from refeed.text.text_generator import GeneratedText, TextGenerator
 from refeed.text.text_stream import TextStream
 from refeed.text.tokenizer import Tokenizer
 
-__all__ = ["ChatTemplate", "ModelSettings", "TextStream", "Tokenizer"]
+__all__ = ["ChatTemplate", "GeneratedText", "ModelSettings", "TextGenerator", "TextStream", "Tokenizer"]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from refeed._native import GeneratedToken
 from refeed.errors import ValueTypeError
 
 __all__ = ["TextStream"]
@@ -75,6 +76,10 @@ class TextStream:
             return ""
         self._window.append(token)
         return self._release(self._advance(final=False), final=False)
+
+    def take(self, token: GeneratedToken) -> str:
+        """Add a token that was generated, as `push` does; one that ends a text is no part of it."""
+        return "" if token.finish_reason in ("eos", "stop") else self.push(token.token)
 
     def finish(self) -> str:
         """Return what was held back: the beginning of a stop string, or U+FFFD for a character that was cut off."""
