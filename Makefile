@@ -116,8 +116,8 @@ exits: ## 24 programs that fork or end while states run, 50 times each (after te
 interrupts: ## 200 interrupts of a generation at random moments (after test-python)
 	REFEED_INTERRUPTS=200 $(BIN)/python -m pytest -s --timeout 7200 tests/python/test_generation_endurance.py -k interrupts
 
-tokens: ## 1,000,000 generated tokens with flat memory (after test-python)
-	REFEED_TOKENS=1000000 $(BIN)/python -m pytest --timeout 7200 tests/python/test_generation_endurance.py -k memory
+tokens: ## 1,000,000 generated tokens with flat memory and rate (after test-python)
+	REFEED_TOKENS=1000000 $(BIN)/python -m pytest -s --timeout 7200 tests/python/test_generation_endurance.py -k memory
 
 codegen: ## Generate the wire structs from proto/ again
 	cargo run --quiet --locked -p refeed-xtask -- codegen

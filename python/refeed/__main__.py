@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     parser = _parser()
     options = parser.parse_args(arguments)
-    binding.check(parser, options)
+    binding.check(options)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -58,9 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has seen enough; nothing is left to be flushed.
         sys.stderr.close()
         return 1
-    except (refeed.Error, OSError, MemoryError, OverflowError, ImportError) as error:
-        print(f"refeed {options.command}: {error}", file=sys.stderr)
+    except UnicodeDecodeError as error:
+        print(f"refeed {options.command}: standard input: expected UTF-8, got: {error}", file=sys.stderr)
         return 1
+    except (refeed.Error, OSError, MemoryError, OverflowError, ImportError) as error:
+        print(f"refeed {options.command}: {_told(error)}", file=sys.stderr)
+        return 1
+
+
+def _told(error: BaseException) -> str:
+    """Return an error's text, without the numbers of the operating system."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error) or type(error).__name__
+    text = re.sub(r" \(os error \d+\)$", "", error.strerror)
+    return text if error.filename is None else f"{error.filename}: {text}"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import pathlib
 import sys
 from typing import Any
 
-import refeed
 from refeed.commands import binding
 
 __all__ = ["add_parser"]
@@ -14,7 +13,7 @@ __all__ = ["add_parser"]
 def add_parser(commands: Any) -> None:
     """Add the command."""
     parser = commands.add_parser("bind", help="write bindings into a model and save it")
-    parser.add_argument("model", metavar="MODEL", help="path of an ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="path of an ONNX file, or of its folder")
     parser.add_argument("out", metavar="OUT", help="path to write to")
     binding.add_options(parser, required=True)
     parser.set_defaults(run=run)
@@ -31,7 +30,7 @@ def _stamp(path: pathlib.Path) -> tuple[int, int] | None:
 
 def run(options: argparse.Namespace) -> int:
     """Bind, save, and print what was bound and written."""
-    model, report = binding.bind(refeed.load(options.model), options)
+    model, report = binding.bind(binding.load(options), options)
     payloads = pathlib.Path(f"{options.out}.data")
     before = _stamp(payloads)
     model.save(options.out)

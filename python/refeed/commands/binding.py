@@ -1,14 +1,16 @@
 """The options that say what to bind. Without `--bind` nothing is bound."""
 
 import argparse
+import pathlib
 import sys
 from typing import TextIO
 
 import refeed
 from refeed._native import BindReport, Model
 from refeed.text import ModelSettings
+from refeed.text.settings_file import MODELS, model_file
 
-__all__ = ["NOTHING_BOUND", "add_options", "bind", "bound", "check"]
+__all__ = ["NOTHING_BOUND", "add_options", "bind", "bound", "check", "load", "named_load"]
 
 NOTHING_BOUND = "the model binds no input to an output; say what to bind with --bind known or --bind PAIRS"
 GENAI_CONFIG = "genai_config"
@@ -16,6 +18,7 @@ GENAI_CONFIG = "genai_config"
 
 def add_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Add `--bind`, `--uses` and `--publish`."""
+    parser.set_defaults(usage_error=parser.error)
     parser.add_argument(
         "--bind",
         metavar="WHAT",
@@ -39,11 +42,38 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = False) -> N
     )
 
 
-def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def load(options: argparse.Namespace) -> Model:
+    """Load the model that `options.model` names, which becomes the path of its file where it is that of a folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        When a folder has no model.
+    ModelError
+        When the file is none; the message begins with its path.
+    """
+    path = model_file(options.model)
+    if path != pathlib.Path(options.model) and not path.exists():
+        raise FileNotFoundError(f"{options.model}: expected {' or '.join(MODELS)} in this folder, got none of them")
+    options.model = str(path)
+    return named_load(path)
+
+
+def named_load(path: pathlib.Path) -> Model:
+    """Load a model; errors name its path."""
+    try:
+        return refeed.load(path)
+    except refeed.ModelError as error:
+        if str(path) in str(error):
+            raise
+        raise refeed.ModelError(f"{path}: {error}") from error
+
+
+def check(options: argparse.Namespace) -> None:
     """End with a usage error when `--uses` or `--publish` stand without the `--bind` that they modify."""
     if not options.bind and (options.uses or options.publish):
         name = "--uses" if options.uses else "--publish"
-        parser.error(f"{name}: expected --bind as well, which it modifies")
+        options.usage_error(f"{name}: expected --bind as well, which it modifies")
 
 
 def _pairs_and_patterns(texts: list[str]) -> tuple[list[tuple[str, str]], list[str]]:

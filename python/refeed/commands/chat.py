@@ -19,7 +19,8 @@ __all__ = ["Conversation", "add_parser"]
 HELP = """/rewind   take the last question and its answer back
 /fork     go on in a copy of the conversation; /back returns to where it was left
 /reset    begin again
-/exit     leave, as Ctrl-D does; Ctrl-C stops an answer"""
+/exit     leave, as Ctrl-D does; Ctrl-C stops an answer, or forgets a line
+/help     this"""
 
 
 def add_parser(commands: Any) -> None:
@@ -65,8 +66,8 @@ class Conversation:
         self._first = [{"role": "system", "content": system}] if system else []
         self.messages = list(self._first)
         self.generator = Generator(opened.model, options)
-        # Renders now, so that a folder without a template is told before the first question.
-        _ = self._tokenizer.chat_template
+        # Renders now: a folder without a template, or one that knows no system, is told before the first question.
+        self._tokenizer.chat_template.render([*self._first, {"role": "user", "content": "?"}])
 
     @property
     def turns(self) -> int:
@@ -121,15 +122,24 @@ def run(options: argparse.Namespace) -> int:
     conversation = Conversation(opened, opened.options(options), options.system, opened.stop(options))
     opened.tell(options)
     left: list[Conversation] = []
-    if sys.stdin.isatty():
+    terminal = sys.stdin.isatty()
+    if terminal:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  # lines can be edited and called again
         print("/help lists the commands", file=sys.stderr)
     while True:
         try:
-            line = input("> " if sys.stdin.isatty() else "").strip()
+            line = input("> " if terminal else "").strip()
         except EOFError:
+            if terminal:
+                print()
             return 0
+        except KeyboardInterrupt:
+            if not terminal:
+                raise
+            # Forgets the line, as shells do.
+            print("\n/exit or Ctrl-D leaves", file=sys.stderr)
+            continue
         if line == "/exit":
             return 0
         if line == "/help":
@@ -141,7 +151,10 @@ def run(options: argparse.Namespace) -> int:
         elif line == "/fork":
             left.append(conversation)
             conversation = conversation.fork()
-        elif line == "/back" and left:
+        elif line == "/back":
+            if not left:
+                print("/back: expected a /fork before, got none", file=sys.stderr)
+                continue
             conversation = left.pop()
         elif line.startswith("/"):
             print(f"expected one of the commands that /help lists, got {line}", file=sys.stderr)

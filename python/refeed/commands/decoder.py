@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import pathlib
 import sys
 from typing import Any, TextIO
 
@@ -10,7 +11,6 @@ from refeed._native import BindReport, Model
 from refeed.commands import binding
 from refeed.runtime import GenerationOptions
 from refeed.text import ModelSettings, Tokenizer
-from refeed.text.settings_file import model_file
 
 __all__ = ["OpenedDecoder", "add_generation_options", "open_decoder", "positive"]
 
@@ -35,8 +35,8 @@ def positive(text: str) -> int:
         count = int(text)
     except ValueError:
         count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"expected a positive integer, got `{text}`")
+    if not 1 <= count < 2**63:
+        raise argparse.ArgumentTypeError(f"expected a positive integer of 63 bits, got `{text}`")
     return count
 
 
@@ -118,11 +118,22 @@ class OpenedDecoder:
         for line in self.settings.notes(*replaced):
             print(line, file=notes or sys.stderr)
 
-    def needed_tokenizer(self) -> Tokenizer:
-        """Return the tokenizer, or say that there is none."""
+    def needed_tokenizer(self, instead: str = "") -> Tokenizer:
+        """Return the tokenizer, or say that there is none, and what may do instead."""
         if self.tokenizer is None:
-            raise refeed.ValueTypeError("text: expected a tokenizer.json beside the model, got none; see --prompt-ids")
+            raise refeed.ValueTypeError(f"text: expected a tokenizer.json beside the model, got none{instead}")
         return self.tokenizer
+
+    def check_ids(self, ids: list[int]) -> None:
+        """Refuse token ids that the declared vocabulary does not have."""
+        name = self.settings.names.get("logits", "logits")
+        shape = next((value.shape for value in self.model.outputs if value.name == name), None)
+        vocabulary = shape[-1] if shape else None
+        wrong = [token for token in ids if isinstance(vocabulary, int) and token >= vocabulary]
+        if wrong:
+            raise refeed.ValueTypeError(
+                f"--prompt-ids: expected tokens of the vocabulary, below {vocabulary}, got {wrong[0]}"
+            )
 
 
 def open_decoder(options: argparse.Namespace, notes: TextIO | None = None, *, text: bool = True) -> OpenedDecoder:
@@ -138,10 +149,10 @@ def open_decoder(options: argparse.Namespace, notes: TextIO | None = None, *, te
         Whether a tokenizer is looked for.
     """
     notes = notes or sys.stderr
-    path = model_file(options.model)
-    options.model = str(path)
+    loaded = binding.load(options)
+    path = pathlib.Path(options.model)
     settings = ModelSettings.beside(path)
-    model, report = binding.bound(refeed.load(path), options, notes=notes)
+    model, report = binding.bound(loaded, options, notes=notes)
     if not model.bindings:
         print(binding.NOTHING_BOUND, file=sys.stderr)
     tokenizer = None

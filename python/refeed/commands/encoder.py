@@ -11,6 +11,7 @@ import numpy as np
 
 import refeed
 from refeed._native import Model, RuntimeSession
+from refeed.commands import binding
 from refeed.commands.decoder import OpenedDecoder
 
 __all__ = ["Encoded", "add_options", "encode", "find"]
@@ -109,7 +110,7 @@ def encode(
     ValueTypeError
         When an array is none, or an input of one of the models stays without a value.
     """
-    model = refeed.load(path)
+    model = binding.named_load(path)
     given = {name: _array(file) for name, file in files.items()}
     if not files:
         given["input_ids"] = np.array([ids], np.int64)
@@ -152,7 +153,7 @@ def _crossed(
         raise refeed.ValueTypeError(
             f"{names[0]}: expected a binding (--bind), or {first.name} beside the model, which computes it, got neither"
         )
-    model = refeed.load(first)
+    model = binding.named_load(first)
     known = {**feeds, STATES: states, "input_ids": np.array([start], np.int64)}
     if mask is not None:
         known[MASK] = mask

@@ -60,7 +60,7 @@ def add_parser(commands: Any) -> None:
     )
     encoder.add_options(parser)
     binding.add_options(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
+    parser.set_defaults(run=run)
 
 
 @dataclasses.dataclass
@@ -135,7 +135,7 @@ def _prompt(opened: OpenedDecoder, options: argparse.Namespace) -> tuple[str | N
     if options.text is None:
         return None, []
     text = sys.stdin.read() if options.text == "-" else options.text
-    tokenizer = opened.needed_tokenizer()
+    tokenizer = opened.needed_tokenizer("; see --prompt-ids")
     if options.chat:
         return text, tokenizer.encode_chat([{"role": "user", "content": text}])
     return text, tokenizer.encode(text)
@@ -161,6 +161,7 @@ def _generator(
     """Return a generator that has the prompt, behind an encoder where there is one, and its tokens so far."""
     path = encoder.find(options, opened.model)
     if path is None:
+        opened.check_ids(ids)
         generator = Generator(opened.model, settings, context=context)
         start = ids
     else:
@@ -177,6 +178,8 @@ def run(options: argparse.Namespace) -> int:
     """Generate and print; after Ctrl-C, what there is so far."""
     if options.text is None and options.prompt_ids is None and not options.encoder_feed:
         options.usage_error("expected TEXT or --prompt-ids, got neither")
+    if options.trace is not None and not pathlib.Path(options.trace).parent.is_dir():
+        raise refeed.ValueTypeError(f"--trace: expected a path in a folder that exists, got {options.trace}")
     of_ids = options.prompt_ids is not None
     notes = sys.stdout if of_ids and not options.json else sys.stderr
     opened = open_decoder(options, notes, text=not of_ids or options.json)

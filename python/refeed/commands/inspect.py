@@ -14,7 +14,7 @@ __all__ = ["add_parser"]
 def add_parser(commands: Any) -> None:
     """Add the command."""
     parser = commands.add_parser("inspect", help="show inputs, outputs, bindings and operators of a model")
-    parser.add_argument("model", metavar="MODEL", help="path of an ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="path of an ONNX file, or of its folder")
     binding.add_options(parser)
     parser.set_defaults(run=run)
 
@@ -43,7 +43,7 @@ def _attention(model: Model) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """Print what there is to know; 1 when an operator is missing."""
-    model, _ = binding.bound(refeed.load(options.model), options)
+    model, _ = binding.bound(binding.load(options), options)
     given = set(model.initializer_names)
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(model.opsets.items()))
     print(f"opsets: {opsets}")

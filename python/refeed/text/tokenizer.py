@@ -86,6 +86,10 @@ class Tokenizer:
             When the text cannot be encoded: a lone surrogate, or a character that the tokenizer has no token for.
         """
         try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueTypeError(f"text: expected Unicode, got {text[error.start]!r} at place {error.start}") from None
+        try:
             return list(self._tokenizer.encode(text, add_special_tokens=special).ids)
         except Exception as error:
             raise ValueTypeError(f"text: expected what the tokenizer can encode, got: {error}") from None
