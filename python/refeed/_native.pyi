@@ -193,7 +193,7 @@ class Model:
         """All declared outputs of the graph."""
     @property
     def initializer_names(self) -> list[str]:
-        """Names of the graph's constants; an input of such a name need not be fed."""
+        """Names of the graph's constant tensors; an input of such a name need not be fed."""
     @property
     def bindings(self) -> list[Binding]:
         """The persistent bindings, in the order of declaration."""
@@ -1360,8 +1360,10 @@ class PersistentValueState:
         Raises
         ------
         ValueTypeError
-            When a value has no such axis or row, or is neither a tensor nor a paged cache, or `axes` names no bound
-            input. The state is unchanged then.
+            When a value has no such axis or row, is neither a tensor nor a paged cache, `axes` names no bound input, or
+            the chosen rows contradict what the model declares. The state is unchanged then.
+        MemoryError
+            When memory cannot be had, or `memory_limit` would be passed. The state is unchanged then.
         """
     def checkpoint(self) -> Checkpoint:
         """Return the values as they are now, to go back to: handles, not copies."""
@@ -1399,9 +1401,21 @@ class PersistentValueState:
         """
     @classmethod
     def from_file(
-        cls, model: _ModelLike, path: str | os.PathLike[str], options: RuntimeSessionOptions | None = None
+        cls,
+        model: _ModelLike,
+        path: str | os.PathLike[str],
+        options: RuntimeSessionOptions | None = None,
+        *,
+        persistent_tensor_initial_capacity: int | None = None,
+        append_reuse: _AppendReuse | None = None,
+        binding_uses: _Uses | None = None,
+        max_length: int | None = None,
+        memory_limit: int | None = None,
+        check_shapes: bool | None = None,
+        recognize_attention: bool | None = None,
+        context: RuntimeContext | None = None,
     ) -> PersistentValueState:
-        """Make a state that starts with the values of a file.
+        """Make a state that starts with the values of a file. Settings and context are as for the constructor.
 
         Raises
         ------

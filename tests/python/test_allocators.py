@@ -108,6 +108,19 @@ def test_a_state_stays_with_the_allocators_of_its_first_call(other: runtime.RawB
     assert outputs["next"].shape == (2, 3)
 
 
+def test_a_first_call_that_fails_binds_the_state_to_no_allocator() -> None:
+    """Rule 3.6.6."""
+    state = make_state()
+    with pytest.raises(MemoryError):
+        state.run(runtime.RuntimeContext(io_allocator=runtime.IOArena(0)), {"rows": rows(1)})
+    io = runtime.IOArena(64)
+    outputs = state.run(runtime.RuntimeContext(io_allocator=io), {"rows": rows(1)})
+    np.testing.assert_array_equal(outputs["next"].numpy(), rows(1))
+    assert io.leased_count > 0
+    with pytest.raises(refeed.ValueTypeError, match="context allocators changed"):
+        state.run(runtime.RuntimeContext(), {"rows": rows(1)})
+
+
 def test_feeds_are_checked_before_the_allocators() -> None:
     """Rule 3.6.6."""
     state = make_state()

@@ -84,4 +84,4 @@ def test_exclusive_reuse_knows_no_append_inside_of_a_branch() -> None:
     state = _state(append_reuse="exclusive")
     for step in range(3):
         state.run(_feeds(step, True))
-        assert _outcomes(state) == ["copied because it is computed inside a branch of `If`"] * 2
+        assert _outcomes(state) == ["computed by a branch of `If`"] * 2

@@ -10,6 +10,7 @@ import pytest
 import refeed
 from onnx import helper
 from refeed import runtime
+from refeed.onnx import parser
 
 STATUS = runtime.TaskStatus
 ONES = np.ones(2, np.float32)
@@ -104,6 +105,40 @@ def test_cancelling_from_another_thread_stops_between_nodes() -> None:
     assert not np.asarray(state.values["past"]).any()
     after = runtime.PersistentValueState(chain(3), {"past": np.zeros_like(block)}).run({"x": block})
     assert np.array_equal(np.asarray(after["present"]), block)
+
+
+LOOP = """present = Loop(three, go, past) <body = b (int64 i, bool on, float[2] x) => (bool still, float[2] y) {
+    still = Identity(on) w = my.Cancel(a) y = Add(x, w) }>"""
+SCAN = """present, rows = Scan<num_scan_inputs = 1, body = b (float[2] s, float x) => (float[2] t, float y) {
+    w = my.Cancel(s) t = Neg(w) y = Neg(x) }>(past, a)"""
+IF = """present = If(go) <then_branch = t () => (float[2] y) { w = my.Cancel(past) y = Neg(w) },
+    else_branch = e () => (float[2] z) { z = Neg(a) }>"""
+FUNCTION = "present = my.F(past, a)"
+
+
+@pytest.mark.parametrize("body", [LOOP, SCAN, IF, FUNCTION], ids=["Loop", "Scan", "If", "function"])
+def test_cancelling_inside_a_nested_graph_is_a_cancellation(body: str) -> None:
+    """Rule 4.3.2; S104."""
+    proto = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 23, "my": 1]>\n'
+        "g (float[2] a, float[2] past) => (float[2] present) <int64 three = {3}, bool go = {1}> {" + body + "}\n"
+        '<domain: "my", opset_import: ["": 23, "my": 1]> F (p, q) => (y) { w = my.Cancel(p) v = Neg(w) y = Add(v, q) }'
+    )
+    model, _ = refeed.bind(refeed.load(proto), [("past", "present")], uses="any")
+    completion = runtime.TaskCompletion()
+
+    def cancel(node: object, call: runtime.KernelInvocation) -> object:
+        completion.cancel("enough of it")
+        return call.inputs[0]
+
+    context = runtime.RuntimeContext()
+    context.register_custom_kernel("my", "Cancel", cancel)
+    past = np.array([1, 2], np.float32)
+    state = runtime.PersistentValueState(model, {"past": past}, context=context)
+    with pytest.raises(refeed.CancelledError, match="run cancelled: enough of it"):
+        state.run(context, {"a": past}, completion)
+    assert completion.status == runtime.TaskStatus.kCancelled
+    assert np.array_equal(np.asarray(state.values["past"]), past)
 
 
 def two_caches() -> refeed.Model:

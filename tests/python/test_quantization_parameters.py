@@ -1,5 +1,6 @@
 """Shared quantisation parameters and encoded values, against float64 NumPy."""
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -317,6 +318,29 @@ def test_a_state_refuses_references_that_its_model_does_not_have(nested: bool) -
         state.reset({"past": wrap(message)})
     kept: Any = state.values["past"]
     assert (kept["part"] if nested else kept).raw_data == good.raw_data
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_parameters_of_another_model_are_refused_and_equal_ones_taken(nested: bool, tmp_path: pathlib.Path) -> None:
+    """Rules 7.5.5, 7.5.6; S246: a name means what the state's model means by it, before and after a file."""
+    model, other = retaining(nested), retaining(nested)
+    wrap: Callable[[Any], Any] = (lambda value: {"part": value}) if nested else (lambda value: value)
+    numbers = np.array([2, -1, 1, 0], np.float32) / 4
+    equal = runtime.quantize_tensor_shared(numbers, other, "set")
+    state = refeed.PersistentValueState(model, {"past": wrap(equal)})
+    state.save(tmp_path / "equal.state")
+    state.load(tmp_path / "equal.state")
+    kept: Any = state.values["past"]
+    kept = kept["part"] if nested else kept
+    np.testing.assert_array_equal(runtime.dequantize_tensor(kept).numpy(), numbers)
+    foreign = retaining(nested)
+    scales = next(i for i in foreign.graph.initializer if i.name.endswith("/scales"))
+    scales.raw_data = np.array([2.0]).tobytes()
+    value = runtime.quantize_tensor_shared(numbers * 8, foreign, "set")
+    with pytest.raises(refeed.ValueTypeError, match="`past.*parameter_ref.*this model calls `set`"):
+        state.reset({"past": wrap(value)})
+    with pytest.raises(refeed.ValueTypeError, match="parameter_ref"):
+        refeed.PersistentValueState(model, {"past": wrap(value)})
 
 
 def test_a_value_of_another_shape_does_not_fit_the_declaration() -> None:

@@ -162,3 +162,62 @@ def test_beams_follow_a_model_that_copies() -> None:
             state.run({"new": new})
             model = np.concatenate([model, new], axis=2)
         assert np.array_equal(past(state), model), step
+
+
+def test_rows_that_contradict_the_declarations_are_refused() -> None:
+    node = helper.make_node("Concat", ["past", "new"], ["present"], axis=2)
+    shapes: list[graphs.Shape] = [[B, H, "n", D], [B, H, "p", D], [B, H, "t", D]]
+    new, old, out = (
+        graphs.info(name, graphs.FLOAT, s) for name, s in zip(["new", "past", "present"], shapes, strict=True)
+    )
+    model = refeed.bind(graphs.model([node], [new, old], [out]), [("past", "present")])[0]
+    state = runtime.PersistentValueState(model, {"past": rows(3)})
+    with pytest.raises(refeed.ValueTypeError, match=r"`past`: shape mismatch, expected .*4.*, got \[3, 3, 3, 5\]"):
+        state.select([0, 1, 1])
+    state.select([3, 1, 0, 2])
+    assert np.array_equal(past(state), rows(3)[[3, 1, 0, 2]])
+    state.run({"new": rows(1)})
+
+
+def two_caches() -> runtime.PersistentValueState:
+    nodes = [helper.make_node("Concat", [f"past_{k}", "new"], [f"present_{k}"], axis=2) for k in "kv"]
+    shape: graphs.Shape = ["b", H, "p", D]
+    inputs = [graphs.info("new", graphs.FLOAT, ["b", H, "n", D])]
+    inputs += [graphs.info(f"past_{k}", graphs.FLOAT, shape) for k in "kv"]
+    outputs = [graphs.info(f"present_{k}", graphs.FLOAT, ["b", H, "t", D]) for k in "kv"]
+    model, _ = refeed.bind(graphs.model(nodes, inputs, outputs), [(f"past_{k}", f"present_{k}") for k in "kv"])
+    return runtime.PersistentValueState(model, {"past_k": rows(2), "past_v": rows(2, 50)})
+
+
+def test_values_that_share_a_symbol_are_selected_together() -> None:
+    state = two_caches()
+    with pytest.raises(refeed.ValueTypeError, match="symbolic shape mismatch, `b` is 4 elsewhere"):
+        state.select([0, 1], axes={"past_k": None})
+    assert past(state, "past_k").shape == past(state, "past_v").shape == (B, H, 2, D)
+    state.select([0, 1])
+    state.run({"new": rows(1, batch=2)})
+
+
+def test_the_copy_is_told_and_is_made_by_the_allocators_of_the_context() -> None:
+    arena = runtime.IOArena(8)
+    context = runtime.RuntimeContext(io_allocator=arena)
+    state = runtime.PersistentValueState(concat(), {"past": rows(0)}, context=context)
+    out = state.run({"new": rows(3)})
+    del out
+    state.select([2, 0, 0])
+    assert state.explain().bindings[0].outcome == "copied because 3 of its 4 rows were selected"
+    assert arena.live_bytes > 0
+    state.run({"new": rows(1, batch=3)})
+    assert state.explain().bindings[0].outcome == "in place"
+
+
+def test_a_copy_beyond_the_budget_is_a_memory_error() -> None:
+    state = runtime.PersistentValueState(concat(), {"past": rows(30)}, memory_limit=4000)
+    with pytest.raises(MemoryError, match="`past`: .*budget"):
+        state.select([0, 1, 2, 3, 0, 1, 2, 3])
+    assert np.array_equal(past(state), rows(30))
+
+
+def test_an_axis_of_what_is_not_bound_is_refused_by_name() -> None:
+    with pytest.raises(refeed.ValueTypeError, match="axes: `pst` is no retained input"):
+        grown().select([0], axes={"pst": 0})

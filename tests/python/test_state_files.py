@@ -207,13 +207,24 @@ def test_files_that_cannot_be_opened_or_made(tmp_path: pathlib.Path) -> None:
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(OSError, match="expected a regular file"):
             state.load(path)
-        with pytest.raises(OSError, match="regular file"):
-            state.save(path)
+    with pytest.raises(OSError, match="regular file"):
+        state.save(tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError):
+        state.save(tmp_path)
     with pytest.raises(FileNotFoundError):
         state.save(tmp_path / "none" / "a")
     with pytest.raises(TypeError):
         state.save(3)  # type: ignore[arg-type]
     assert (tmp_path / "whole").read_bytes() == data
+
+
+def test_a_name_may_be_as_long_as_the_file_system_lets_it_be(tmp_path: pathlib.Path) -> None:
+    state, data = small(tmp_path)
+    for name in ("a" * 255, "ä" * 127):
+        state.save(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == data
+    with pytest.raises(OSError, match="name too long"):
+        state.save(tmp_path / ("a" * 256))
 
 
 def test_the_values_are_those_of_the_moment_of_the_call(tmp_path: pathlib.Path) -> None:

@@ -154,7 +154,7 @@ fn an_append_inside_a_branch_is_in_place_and_a_branch_without_one_says_so() {
     assert_eq!(kept.unwrap()["present"].shape(), [1, 2, 4, 3]);
     assert_eq!(
         outcome(&state),
-        "copied because the branch of `If` that ran does not append to it"
+        "computed by a branch of `If` that does not append to it"
     );
     // The seeds' own rules know no append inside of a branch.
     let options = RuntimeSessionOptions {
@@ -167,10 +167,7 @@ fn an_append_inside_a_branch_is_in_place_and_a_branch_without_one_says_so() {
     let go = go.reinterpret(refeed_values::DType::Bool).unwrap();
     let feeds = [("new", filled(&[1, 2, 1, 3], 7.0)), ("go", go)];
     state.run(&RuntimeContext::default(), feeds).unwrap();
-    assert_eq!(
-        outcome(&state),
-        "copied because it is computed inside a branch of `If`"
-    );
+    assert_eq!(outcome(&state), "computed by a branch of `If`");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `refeed.bind`: bindings written into a model that has none.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::model::{PyModel, source};
 use crate::run;
 use pyo3::exceptions::PyTypeError;
@@ -102,7 +102,7 @@ fn policy<T: std::str::FromStr<Err = UnknownPolicy>>(
     what: &str,
 ) -> PyResult<T> {
     let text = value.cast::<PyString>().map_err(|_| {
-        PyTypeError::new_err(format!("{what}: expected a str, got {}", value.get_type()))
+        PyTypeError::new_err(format!("{what}: expected a str, got {}", class_of(&value)))
     })?;
     text.to_str()?.parse().map_err(|error: UnknownPolicy| {
         Class::ValueType.error(value.py(), format_args!("{what}: {error}"))

@@ -99,7 +99,13 @@ impl<E: IntoPyErr> IntoPyErr for Box<E> {
 
 /// `FileNotFoundError`, `PermissionError` and their like carry the system's number and our message.
 pub(crate) fn os_error(source: &io::Error, message: String) -> PyErr {
-    match source.raw_os_error() {
+    /// The number that Linux and macOS have for it: found by us, it has none.
+    const EISDIR: i32 = 21;
+    let number = match source.kind() {
+        io::ErrorKind::IsADirectory => Some(EISDIR),
+        _ => source.raw_os_error(),
+    };
+    match number {
         Some(number) => PyOSError::new_err((number, message)),
         None => PyOSError::new_err(message),
     }
@@ -305,6 +311,12 @@ impl IntoPyErr for CompletionError {
     }
 }
 
+/// The name of an object's class, for messages.
+pub(crate) fn class_of(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().fully_qualified_name();
+    name.map_or_else(|_| "an object".to_string(), |name| name.to_string())
+}
+
 /// The exception of a node that failed otherwise.
 fn failed(py: Python<'_>, error: &RunError) -> PyErr {
     let message = error.to_string();
@@ -335,6 +347,10 @@ impl IntoPyErr for StateError {
             StateError::Run(source) => source.into_py(py),
             StateError::Output {
                 source: TensorError::Alloc(_),
+                ..
+            }
+            | StateError::Value {
+                source: ValueError::Tensor(TensorError::Alloc(_)),
                 ..
             }
             | StateError::Event(_) => PyMemoryError::new_err(self.to_string()),

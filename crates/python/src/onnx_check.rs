@@ -1,6 +1,6 @@
 //! Validation of models and of their parts: `refeed.onnx.verify` and `refeed.onnx.checker`.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, class_of};
 use crate::model::PyModel;
 use crate::onnx::convert::prost_of;
 use crate::run;
@@ -87,7 +87,7 @@ impl Source {
         if object.hasattr("SerializeToString")? {
             return Ok(Source::Message(prost_of(object)?));
         }
-        let got = object.get_type().fully_qualified_name()?;
+        let got = class_of(&object);
         Err(PyTypeError::new_err(format!(
             "model: expected a path, bytes, a ModelProto or a refeed.Model, got {got}"
         )))

@@ -64,9 +64,7 @@ impl Appends {
             return Ok(None);
         }
         let Some(lease) = entry.lease.take() else {
-            return Err(OpError::Unsupported(
-                "append lease has already been consumed".to_string(),
-            ));
+            return Err(OpError::Reserved);
         };
         match lease.reserve(shape, axis, allocator)? {
             Reserve::Declined(reason) => {

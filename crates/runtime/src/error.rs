@@ -79,8 +79,7 @@ impl RunError {
     pub(crate) fn is_cancelled(&self) -> bool {
         match &self.source {
             OpError::Cancelled => true,
-            OpError::Nested(inner) => inner.is_cancelled(),
-            _ => false,
+            other => other.nested().is_some_and(RunError::is_cancelled),
         }
     }
 }
@@ -304,6 +303,9 @@ pub enum StateError {
         /// Why.
         reason: String,
     },
+    /// Batch axes said of what is no bound input.
+    #[error("axes: `{0}` is no retained input")]
+    NoSuchAxis(String),
     /// Rows of a value cannot be chosen.
     #[error("rows of retained input `{name}` cannot be selected: {reason}")]
     Select {

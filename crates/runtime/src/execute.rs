@@ -132,9 +132,7 @@ fn run(
     crate::testing::check(crate::testing::Site::Kernel)?;
     for (index, (got, want)) in outputs.iter().zip(step.outputs.iter()).enumerate() {
         if want.is_some() && got.is_none() && !step.kernel.may_leave_empty() {
-            return Err(OpError::Unsupported(format!(
-                "output {index} was not computed"
-            )));
+            return Err(OpError::NoOutput { index });
         }
     }
     Ok(())

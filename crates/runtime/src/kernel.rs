@@ -166,6 +166,17 @@ pub enum OpError {
         /// What came.
         got: String,
     },
+    /// A kernel ended without an output that the graph reads.
+    #[error("output {index}: expected a value, got none")]
+    NoOutput {
+        /// Output position.
+        index: usize,
+    },
+    /// A kernel asked twice for the rows of one append.
+    #[error(
+        "append lease has already been consumed: a kernel reserves the rows of a value once a call"
+    )]
+    Reserved,
     /// A kernel of the caller's own failed with an error of its own.
     #[error("{0}")]
     Custom(Box<dyn std::error::Error + Send + Sync>),

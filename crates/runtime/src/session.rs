@@ -182,8 +182,10 @@ pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
 pub(crate) struct Workspace {
     slots: Vec<Option<RuntimeValue>>,
     pool: Pool,
-    /// The allocators that the pool draws on, from the context of the first call on.
+    /// The allocators that the pool draws on: those of the context of the first call that succeeded.
     allocators: Option<Allocators>,
+    /// Whether a call with them succeeded.
+    settled: bool,
     /// One flag an input: whether this call fills it.
     filled: Vec<bool>,
     /// One flag an input: whether an initializer fills it in this call.
@@ -204,6 +206,7 @@ impl Workspace {
             slots: Vec::new(),
             pool: Pool::new(core.allocator.clone()),
             allocators: None,
+            settled: false,
             filled: vec![false; core.plan.inputs.len()],
             from_initializer: vec![false; core.plan.inputs.len()],
             table: core.symbols.table(),
@@ -220,6 +223,7 @@ impl Workspace {
         let pool = Pool::new(core.allocator.clone());
         moved.pool = std::mem::replace(&mut self.pool, pool);
         moved.allocators = self.allocators.take();
+        moved.settled = self.settled;
         moved
     }
 
@@ -234,12 +238,22 @@ impl Workspace {
         self.materialised.clear();
     }
 
+    /// Where results and what is retained come from.
+    pub(crate) fn output_allocator(&self) -> &Allocator {
+        self.pool.output_allocator()
+    }
+
+    /// A call has succeeded: values that its allocators made may be retained now.
+    pub(crate) fn settle(&mut self) {
+        self.settled = true;
+    }
+
     /// Draws on the allocators that a context brings. False: earlier calls drew on others.
     pub(crate) fn draw_on(&mut self, core: &Core, context: &RuntimeContext) -> bool {
         let wanted = context.allocators();
         match &self.allocators {
-            Some(held) => held.same_as(wanted),
-            None => {
+            Some(held) if self.settled || held.same_as(wanted) => held.same_as(wanted),
+            _ => {
                 let over = |source: &RawBufferAllocator| core.allocator.over(source);
                 let execution = wanted.execution.as_ref().map(over);
                 let execution = execution.unwrap_or_else(|| core.allocator.clone());

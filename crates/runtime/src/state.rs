@@ -19,6 +19,7 @@ mod explain;
 mod fork;
 mod initial;
 mod prepared;
+mod rows_error;
 mod save;
 mod select;
 mod step;

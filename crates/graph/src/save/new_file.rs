@@ -43,6 +43,10 @@ impl NewFile {
         }
         // Renaming over a device, pipe or folder would replace it; a link is replaced, not followed.
         let held = fs::symlink_metadata(path).ok();
+        if held.as_ref().is_some_and(fs::Metadata::is_dir) {
+            let source = io::Error::from(io::ErrorKind::IsADirectory);
+            return Err(failed("replacing it", source));
+        }
         if held
             .as_ref()
             .is_some_and(|held| !held.is_file() && !held.is_symlink())
@@ -54,11 +58,13 @@ impl NewFile {
                 io::Error::new(io::ErrorKind::InvalidInput, text),
             ));
         }
+        // File systems end names at 255 bytes, and what stands around this one needs some of them.
+        let stem = &name[..name.floor_char_boundary(200)];
         // A name that exists belongs to somebody else, perhaps to an earlier process of the same number.
         for _ in 0..100 {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let temporary =
-                path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
+            let process = std::process::id();
+            let temporary = path.with_file_name(format!(".{stem}.{process}-{number}.tmp"));
             match OpenOptions::new()
                 .write(true)
                 .create_new(true)

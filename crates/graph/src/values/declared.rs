@@ -61,25 +61,21 @@ pub fn check_encoded(
     let Encoding::Struct(layout) = value.encoding() else {
         return Err(at.refused("a structured encoding", "an affine one"));
     };
-    let struct_types = &catalogues.struct_types;
     let read = layout
         .declaration()
         .and_then(Declaration::get::<StructTypeProto>);
-    match read {
-        Some(got) => Ok(compatible::compare_structs(
-            declared,
-            got,
-            &at,
-            struct_types,
-        )?),
+    let made;
+    let got = match read {
+        Some(got) => got,
         None => {
-            let got = struct_type_to_proto(layout)?;
-            Ok(compatible::compare_structs(
-                declared,
-                &got,
-                &at,
-                struct_types,
-            )?)
+            made = struct_type_to_proto(layout)?;
+            &made
         }
-    }
+    };
+    Ok(compatible::compare_structs(
+        declared,
+        got,
+        &at,
+        &catalogues.struct_types,
+    )?)
 }

@@ -101,16 +101,25 @@ impl QuantizationParameterCatalogue {
         })
     }
 
-    /// Holds a value that refers to a set to the catalogue's set of that name. Nothing is decoded; values that refer to
-    /// none pass.
+    /// Holds a value that refers to a set to the catalogue's set of that name, which must be the same set or an equal one:
+    /// written down by its name, the value would mean something else. Nothing is decoded; values that refer to none pass.
     ///
     /// # Errors
-    /// When there is no such set, or the value is of another type or size.
+    /// When there is no such set, it is another one, or the value is of another type or size.
     pub fn validate(&self, value: &EncodedValue) -> Result<(), ModelError> {
         let Some(held) = value.parameters() else {
             return Ok(());
         };
         let set = self.at(held.name())?;
+        if !set.is_same(held) {
+            return Err(Path::root("parameter_ref").refused(
+                format!(
+                    "the parameters that this model calls `{}`",
+                    shown(held.name())
+                ),
+                "those that another model calls so",
+            ));
+        }
         let at = Path::root("encoded_value");
         set.check(value).map_err(|fault| refused(fault, &at))
     }

@@ -1,6 +1,7 @@
 //! Whatever a model can be given as: a path, bytes, a `ModelProto` of ours or of the official package, or a
 //! `refeed.Model`.
 
+use crate::error::class_of;
 use crate::model::PyModel;
 use crate::onnx::convert;
 use crate::onnx::message::Message;
@@ -50,7 +51,7 @@ pub(crate) fn model(source: &Bound<'_, PyAny>, mmap: bool) -> PyResult<Model> {
             .cast_into::<PyBytes>()?;
         return from_bytes(py, &bytes, &options);
     }
-    let kind = source.get_type().fully_qualified_name()?;
+    let kind = class_of(&source);
     Err(PyTypeError::new_err(format!(
         "model: expected a path, bytes, a ModelProto or a refeed.Model, got {kind}"
     )))

@@ -1,6 +1,6 @@
 //! `RuntimeContextOptions`: what a context is made with.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::runtime::allocators::PyRawBufferAllocator;
 use crate::runtime::options::flag;
 use pyo3::exceptions::PyTypeError;
@@ -39,7 +39,7 @@ fn check_verbose(py: Python<'_>, verbose: i64) -> PyResult<()> {
 /// The one device, `"cpu"`, by its name.
 fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
     let Ok(name) = device.cast::<PyString>() else {
-        let got = device.get_type();
+        let got = class_of(&device);
         return Err(PyTypeError::new_err(format!(
             "device: expected a str, got {got}"
         )));

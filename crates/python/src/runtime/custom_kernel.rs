@@ -1,6 +1,6 @@
 //! Kernels written in Python.
 
-use crate::error::IntoPyErr;
+use crate::error::{IntoPyErr, class_of};
 use crate::onnx::convert::message_of;
 use crate::run;
 use crate::runtime::kernel_invocation::{NodeNames, PyKernelInvocation};
@@ -30,7 +30,7 @@ pub(crate) fn factory(
     function: &Bound<'_, PyAny>,
 ) -> PyResult<impl Fn(&mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> + Send + Sync + 'static> {
     if !function.is_callable() {
-        let kind = function.get_type();
+        let kind = class_of(&function);
         return Err(PyTypeError::new_err(format!(
             "fn: expected a function of a node and an invocation, got {kind}"
         )));

@@ -1,6 +1,6 @@
 //! Feeds by name: a dictionary becomes tensors by input position, and results become a dictionary.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::runtime::value::Reader;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -97,7 +97,7 @@ fn each<'py>(
     let mut entry = |key: Bound<'py, PyAny>, value| match key.cast_into::<PyString>() {
         Ok(key) => visit(key, value),
         Err(error) => {
-            let kind = error.into_inner().get_type();
+            let kind = class_of(&error.into_inner());
             Err(PyTypeError::new_err(format!(
                 "{role}: expected names as keys, got {kind}"
             )))
@@ -111,7 +111,7 @@ fn each<'py>(
             .try_for_each(|(key, value)| entry(key, value));
     }
     let Ok(mapping) = mapping.cast::<PyMapping>() else {
-        let kind = mapping.get_type();
+        let kind = class_of(&mapping);
         return Err(PyTypeError::new_err(format!(
             "{role}: expected a dict, got {kind}"
         )));

@@ -1,6 +1,6 @@
 //! `GenerationOptions` and `generate`: a model run on its own predictions.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, class_of};
 use crate::model::source;
 use crate::run;
 use crate::runtime::completion::PyTaskCompletion;
@@ -145,7 +145,7 @@ pub(crate) fn instance<'a, 'py, T: PyTypeInfo>(
 ) -> PyResult<Option<&'a Bound<'py, T>>> {
     let Some(value) = value else { return Ok(None) };
     value.cast::<T>().map(Some).map_err(|_| {
-        let (expected, got) = (T::type_object(value.py()), value.get_type());
+        let (expected, got) = (T::type_object(value.py()), class_of(&value));
         PyTypeError::new_err(format!("{what}: expected {expected}, got {got}"))
     })
 }

@@ -1,6 +1,6 @@
 //! `Generator`: tokens and state that stay over turns, and what it gives out.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::model::{PyModel, source};
 use crate::run;
 use crate::runtime::completion::PyTaskCompletion;
@@ -179,7 +179,7 @@ fn read_rows(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<i64>>> {
         false => tokens.clone(),
     };
     let wrong = || {
-        let kind = tokens.get_type();
+        let kind = class_of(&tokens);
         PyTypeError::new_err(format!(
             "tokens: expected token ids, or a list of lists of them, got {kind}"
         ))
@@ -319,7 +319,7 @@ impl PyGenerator {
         let options = self.options(py, options, fields)?;
         let completion = instance::<PyTaskCompletion>(completion, "completion")?;
         if let Some(callback) = callback.filter(|callback| !callback.is_callable()) {
-            let kind = callback.get_type();
+            let kind = class_of(&callback);
             let text = format!("callback: expected a callable, got {kind}");
             return Err(PyTypeError::new_err(text));
         }

@@ -1,6 +1,6 @@
 //! `KernelInvocation`: what a kernel written in Python sees of one execution of its node.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, class_of};
 use crate::interop::reservation::PyAppendReservation;
 use crate::runtime::context::{kind_of, storage_of};
 use crate::runtime::tensor::{PyTensor, Warned};
@@ -317,7 +317,7 @@ impl PyKernelInvocation {
         let Ok(tensor) = past.cast::<PyTensor>() else {
             return Err(PyTypeError::new_err(format!(
                 "past: expected the name of an input or a Tensor, got {}",
-                past.get_type()
+                class_of(&past)
             )));
         };
         let tensor = tensor.borrow();

@@ -1,6 +1,6 @@
 //! Maps of a context as dictionaries.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, class_of};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
@@ -71,7 +71,7 @@ fn one_type(
     };
     for object in objects {
         if known.is_none() || Entry::of(object) != known {
-            let got = object.get_type();
+            let got = class_of(&object);
             let text = format!("{what}: expected {expected}, as the first says, got {got}");
             return Err(Class::ValueType.error(py, text));
         }

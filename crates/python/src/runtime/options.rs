@@ -1,6 +1,6 @@
 //! `RuntimeSessionOptions`: keyword only, read and write; copied when a session or state is made.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::runtime::tensor::size;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ pub(crate) struct Keywords<'a, 'py> {
 
 fn text<'a>(value: &'a Bound<'_, PyAny>, what: &str) -> PyResult<std::borrow::Cow<'a, str>> {
     value.extract().map_err(|_| {
-        PyTypeError::new_err(format!("{what}: expected a str, got {}", value.get_type()))
+        PyTypeError::new_err(format!("{what}: expected a str, got {}", class_of(&value)))
     })
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn flag(value: &Bound<'_, PyAny>, what: &str) -> PyResult<bool> {
         Ok(flag) => Ok(flag.is_true()),
         Err(_) => Err(PyTypeError::new_err(format!(
             "{what}: expected a bool, got {}",
-            value.get_type()
+            class_of(&value)
         ))),
     }
 }

@@ -1,6 +1,6 @@
 //! `PagedAttention`, `PageFormat`, `PagedStatistics`: the opt-in kernel of `ai.rt::PagedAttention`.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, class_of};
 use crate::interop;
 use crate::run;
 use crate::runtime::context::PyRuntimeContext;
@@ -158,7 +158,7 @@ impl FormatSelector for Selector {
 /// What a selector returned: nothing for FLOAT, one format for both, or one for keys and one for values.
 fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
     let refused = || {
-        let kind = chosen.get_type();
+        let kind = class_of(&chosen);
         PyTypeError::new_err(format!(
             "format_selector: expected None, a PageFormat or a tuple of two, got {kind}"
         ))
@@ -211,7 +211,7 @@ impl PyPagedAttention {
                 PagedAttention::with_selector(Selector(function.unbind()))
             }
             Some(other) => {
-                let kind = other.get_type();
+                let kind = class_of(&other);
                 return Err(PyTypeError::new_err(format!(
                     "format_selector: expected a function of K, V and the number of retained tokens, got {kind}"
                 )));

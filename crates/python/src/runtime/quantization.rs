@@ -4,7 +4,7 @@
 use super::message::{
     catalogues_of, catalogues_or_none, encoded_form, encoded_message, is_message, read,
 };
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::interop;
 use crate::onnx::convert::{message_of, prost_of};
 use crate::run;
@@ -79,7 +79,7 @@ fn encoded_of(
     match read(value, &catalogues_or_none(model)?)? {
         Some(refeed_values::RuntimeValue::Encoded(value)) => Ok(value),
         _ => {
-            let kind = value.get_type().fully_qualified_name()?;
+            let kind = class_of(&value);
             Err(PyTypeError::new_err(format!(
                 "value: expected an EncodedValueProto or a SharedQuantizedValue, got {kind}"
             )))
@@ -198,7 +198,7 @@ pub(crate) fn add_quantization_parameters<'py>(
     let py = model.py();
     let refuse = |text: String| Class::ValueType.error(py, text);
     let Ok(name) = name.extract::<String>() else {
-        let kind = name.get_type().fully_qualified_name()?;
+        let kind = class_of(&name);
         return Err(refuse(format!("name: expected a str, got {kind}")));
     };
     let given = [

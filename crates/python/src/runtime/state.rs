@@ -3,7 +3,7 @@
 pub(crate) mod checkpoint;
 mod select;
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::model::{PyModel, source};
 use crate::run;
 use crate::runtime::completion::PyTaskCompletion;
@@ -119,19 +119,41 @@ impl PyPersistentValueState {
     }
 
     #[classmethod]
-    #[pyo3(signature = (model, path, options = None))]
+    #[pyo3(signature = (model, path, options = None, *, persistent_tensor_initial_capacity = None,
+        append_reuse = None, binding_uses = None, max_length = None, memory_limit = None, check_shapes = None,
+        recognize_attention = None, context = None))]
+    #[allow(clippy::too_many_arguments)]
     fn from_file(
         _class: &Bound<'_, PyType>,
         model: &Bound<'_, PyAny>,
         path: PathBuf,
         options: Option<&Bound<'_, PyRuntimeSessionOptions>>,
+        persistent_tensor_initial_capacity: Option<&Bound<'_, PyAny>>,
+        append_reuse: Option<&Bound<'_, PyAny>>,
+        binding_uses: Option<&Bound<'_, PyAny>>,
+        max_length: Option<&Bound<'_, PyAny>>,
+        memory_limit: Option<&Bound<'_, PyAny>>,
+        check_shapes: Option<&Bound<'_, PyAny>>,
+        recognize_attention: Option<&Bound<'_, PyAny>>,
+        context: Option<&Bound<'_, PyRuntimeContext>>,
     ) -> PyResult<PyPersistentValueState> {
-        let options = Keywords::default().or(options)?;
+        let keywords = Keywords {
+            capacity: persistent_tensor_initial_capacity,
+            append_reuse,
+            binding_uses,
+            max_length,
+            memory_limit,
+            check_shapes,
+            recognize_attention,
+        };
+        let options = keywords.or(options)?;
         let py = model.py();
         let model = source::model(model, true)?;
+        let context =
+            context.map_or_else(RuntimeContext::default, |given| given.get().inner.clone());
         let names = Arc::new(Names::new(py, &model));
         let inner = run::detached(py, || PersistentValueState::from_file(model, path, options))?;
-        Ok(Self::new_of(inner, names, RuntimeContext::default()))
+        Ok(Self::new_of(inner, names, context))
     }
 
     #[pyo3(signature = (context = None, feeds = None, completion = None))]
@@ -148,7 +170,7 @@ impl PyPersistentValueState {
                 (Ok(_), None) => return Err(PyTypeError::new_err("run() missing feeds")),
                 (Err(_), None) => (&self.context, context),
                 (Err(_), Some(_)) => {
-                    let kind = context.get_type();
+                    let kind = class_of(&context);
                     return Err(PyTypeError::new_err(format!(
                         "context: expected a RuntimeContext, got {kind}"
                     )));

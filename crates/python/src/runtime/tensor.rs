@@ -1,12 +1,12 @@
 //! `refeed.runtime.Tensor`: a handle to a value, with metadata of its own.
 
-use crate::error::{Class, IntoPyErr};
+use crate::error::{Class, IntoPyErr, class_of};
 use crate::interop::dlpack::{self, Wanted};
 use crate::interop::{self, Refused};
 use crate::run;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
+use pyo3::types::{PyString, PyTuple};
 use refeed_values::{Allocator, DType, Extent, Tensor, TensorMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -236,10 +236,13 @@ impl PyTensor {
 /// An index or count from Python: an integer, not a bool, that fits a size.
 pub(crate) fn size(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
     let py = value.py();
+    let wrong = || {
+        let got = class_of(value);
+        let text = format!("{what}: expected a nonnegative integer, got {got}");
+        pyo3::exceptions::PyTypeError::new_err(text)
+    };
     if value.is_instance_of::<pyo3::types::PyBool>() {
-        let kind: Bound<'_, PyType> = value.get_type();
-        let text = format!("{what}: expected a nonnegative integer, got {kind}");
-        return Err(pyo3::exceptions::PyTypeError::new_err(text));
+        return Err(wrong());
     }
     value.extract::<usize>().map_err(|error| {
         if error.is_instance_of::<PyOverflowError>(py) {
@@ -248,9 +251,7 @@ pub(crate) fn size(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
             ));
         }
         if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) {
-            return pyo3::exceptions::PyTypeError::new_err(format!(
-                "{what}: expected a nonnegative integer, got {value}"
-            ));
+            return wrong();
         }
         error
     })

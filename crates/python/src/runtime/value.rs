@@ -1,6 +1,6 @@
 //! Values of every kind between Python and the runtime: arrays and `Tensor`s, dictionaries, lists, messages.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::interop::{self, Refused};
 use crate::runtime::message;
 use crate::runtime::strings::{self, PyStringTensor};
@@ -177,7 +177,7 @@ impl Walk<'_, '_, '_> {
         let mut read = Vec::with_capacity(items.len());
         for (key, field) in items {
             let Ok(key) = key.cast::<PyString>() else {
-                let kind = key.get_type();
+                let kind = class_of(&key);
                 let (role, place) = (self.reader.role, self.place());
                 return Err(PyTypeError::new_err(format!(
                     "{role} `{place}`: expected names as keys, got {kind}"

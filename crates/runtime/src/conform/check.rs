@@ -6,7 +6,7 @@ use super::facts::{Bound, Bounds, Facts};
 use super::rule::{DimRule, Expected, Layout, PageRule, Rule, StructRule, TensorRule};
 use refeed_graph::ModelError;
 use refeed_graph::types::Dim;
-use refeed_graph::values::check_encoded;
+use refeed_graph::values::{Catalogues, check_encoded};
 use refeed_values::paged_cache::{self, PageFault, PageRun};
 use refeed_values::{
     DType, EncodedValue, RuntimeSequence, RuntimeValue, SequenceMemo, StructValue,
@@ -24,6 +24,7 @@ pub(super) fn check(
         name: &rule.name,
         path: Vec::new(),
         fields: rule.number,
+        catalogues: &rule.catalogues,
         memos: &mut table.memos,
         extents: Extents::Table(&mut table.values),
         clash: None,
@@ -53,6 +54,8 @@ struct Walk<'t, 'w> {
     path: Vec<Step<'w>>,
     /// Stands for the rule and the fields of the path. Two paths that have one number share memos, which costs time only.
     fields: u64,
+    /// What encoded values may refer to.
+    catalogues: &'w Catalogues,
     memos: &'t mut HashMap<(usize, u64), SequenceMemo<Facts>>,
     extents: Extents<'t>,
     /// The first symbol that contradicts the table.
@@ -103,7 +106,10 @@ impl<'w> Walk<'_, 'w> {
                 self.tensor(rule, tensor.dtype(), tensor.shape())
             }
             (Expected::Tensor(rule), RuntimeValue::Encoded(encoded)) => match encoded.logical() {
-                Some((dtype, shape)) => self.tensor(rule, dtype, shape),
+                Some((dtype, shape)) => {
+                    self.parameters(encoded)?;
+                    self.tensor(rule, dtype, shape)
+                }
                 None => Err(ConformError::Encoding {
                     role: self.role,
                     name: self.place(),
@@ -220,9 +226,17 @@ impl<'w> Walk<'_, 'w> {
     }
 
     fn encoded(&mut self, rule: &StructRule, value: &EncodedValue) -> Checked {
-        let Err(error) = check_encoded(value, &rule.declared, &rule.catalogues) else {
-            return Ok(());
-        };
+        self.parameters(value)?;
+        check_encoded(value, &rule.declared, &rule.catalogues).or_else(|error| self.refuse(error))
+    }
+
+    /// The shared parameters that an encoded value refers to must be those of the model.
+    fn parameters(&self, value: &EncodedValue) -> Checked {
+        let known = self.catalogues.parameters();
+        known.validate(value).or_else(|error| self.refuse(error))
+    }
+
+    fn refuse(&self, error: ModelError) -> Checked {
         let (at, expected, got) = match error {
             ModelError::Field(fault) => (fault.at, fault.expected, fault.got),
             other => (
@@ -354,6 +368,7 @@ impl<'w> Walk<'_, 'w> {
             name: self.name,
             path: self.path.clone(),
             fields: self.fields,
+            catalogues: self.catalogues,
             memos: self.memos,
             extents: Extents::Part(bounds),
             clash: None,
@@ -450,7 +465,10 @@ impl<'w> Walk<'_, 'w> {
             let payload = page.fields().and_then(|fields| fields.get(name));
             let shape = match payload {
                 Some(RuntimeValue::Tensor(tensor)) => tensor.shape(),
-                Some(RuntimeValue::Encoded(encoded)) => encoded.shape(),
+                Some(RuntimeValue::Encoded(encoded)) => {
+                    self.parameters(encoded)?;
+                    encoded.shape()
+                }
                 _ => continue,
             };
             if let Some((rules, declared)) = declared {

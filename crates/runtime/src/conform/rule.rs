@@ -76,6 +76,8 @@ pub(crate) struct Rule {
     pub(crate) optional: bool,
     /// Which rule it is, for the memos of its sequences.
     pub(super) number: u64,
+    /// What encoded values may refer to.
+    pub(super) catalogues: Catalogues,
 }
 
 impl Rule {
@@ -138,6 +140,7 @@ impl Symbols {
             expected,
             optional,
             number: self.rules,
+            catalogues: model.catalogues().map_err(Refused::Model)?.clone(),
         })
     }
 

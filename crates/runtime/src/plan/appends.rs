@@ -97,10 +97,10 @@ impl Builder<'_> {
                 let inside = self.branch_appends.contains(&index);
                 plan.appends.push(inside);
                 plan.surely.push(inside);
-                plan.usual.push(Outcome::Copied(match inside {
-                    true => "the branch of `If` that ran does not append to it".to_string(),
-                    false => "it is computed inside a branch of `If`".to_string(),
-                }));
+                plan.usual.push(Outcome::Computed(Arc::from(match inside {
+                    true => "a branch of `If` that does not append to it",
+                    false => "a branch of `If`",
+                })));
                 continue;
             }
             let may_append = (appends || self.may_append.contains(&output)) && reads.is_some();

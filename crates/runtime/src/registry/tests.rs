@@ -206,7 +206,7 @@ fn outputs_are_held_to_their_declarations() {
         ),
         (Some(floats(&[1.0, 2.0, 3.0])), "got FLOAT[3]"),
         (Some(Tensor::scalar(1f32).unwrap()), "expected FLOAT[2]"),
-        (None, "output 0 was not computed"),
+        (None, "output 0: expected a value, got none"),
     ];
     for (value, text) in cases {
         let context = RuntimeContext::default();
@@ -418,7 +418,7 @@ fn the_reservation_contract() {
     for notes in &of_step {
         assert_eq!((&*notes[0], &*notes[1]), ("declined", "declined"));
         assert!(
-            notes[3].contains("has already been consumed"),
+            notes[3].contains("append lease has already been consumed"),
             "{}",
             notes[3]
         );

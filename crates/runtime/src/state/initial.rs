@@ -1,5 +1,8 @@
-//! Values that come from outside: those that a state starts with, and those of a reset.
+//! Values that no call has computed, against what the model declares: those that a state starts with, those of a reset, and
+//! what other operations leave.
 
+use super::Inner;
+use super::commit::{Change, Next};
 use crate::error::{SessionError, StateError};
 use crate::persistent_value::PersistentValue;
 use crate::session::{Core, note_clash};
@@ -52,4 +55,23 @@ pub(super) fn check_values(
         retained.push(kept);
     }
     Ok(retained)
+}
+
+impl Inner {
+    /// Holds what the state would retain after `next` to its declarations, with one symbol table for all: what breaks them
+    /// would make every later call fail.
+    pub(super) fn check(&mut self, core: &Core, next: &Next) -> Result<(), StateError> {
+        let mut table = core.retained_symbols.table();
+        for ((rule, held), (change, _)) in core.retained.iter().zip(&self.retained).zip(&next.0) {
+            let value = match change {
+                Change::Keep => held.value.value(),
+                Change::Replace(next) => next.value.value(),
+                Change::Publish(output) => output.clone(),
+            };
+            if let Some(clash) = rule.check(&value, &mut table)? {
+                note_clash(core.uses, clash, &mut self.workspace.warnings)?;
+            }
+        }
+        Ok(())
+    }
 }

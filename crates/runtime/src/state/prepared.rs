@@ -133,6 +133,7 @@ impl Prepared<'_> {
         inner.published = true;
         inner.taken.commit(step.next);
         inner.taken.rewritten = step.rewritten;
+        inner.taken.workspace.settle();
         Ok(Outputs::new(&state.core, step.outputs))
     }
 }

@@ -1,6 +1,7 @@
 //! Choosing rows of a batch: beams, and requests that are done.
 
 use super::commit::{Change, Next};
+use super::rows_error::RowsError;
 use super::{Inner, PersistentValueState, Retained};
 use crate::error::StateError;
 use crate::explain::Outcome;
@@ -55,7 +56,7 @@ fn row(
     axis: usize,
     index: usize,
     allocator: &Allocator,
-) -> Result<Tensor, String> {
+) -> Result<Tensor, RowsError> {
     let unsliceable = || format!("{}: rows of it do not end at bytes", tensor.dtype());
     if !tensor.dtype().is_packed() {
         let (layout, delta) = tensor
@@ -63,24 +64,22 @@ fn row(
             .slice(axis, index, 1, 1)
             .ok_or_else(unsliceable)?;
         let delta = if layout.elements() == 0 { 0 } else { delta };
-        let part = tensor
-            .with_layout(layout, delta)
-            .map_err(|e| e.to_string())?;
-        return match part.is_contiguous() {
-            true => Ok(part),
-            false => part.to_dense(allocator).map_err(|e| e.to_string()),
-        };
+        let part = tensor.with_layout(layout, delta)?;
+        return Ok(match part.is_contiguous() {
+            true => part,
+            false => part.to_dense(allocator)?,
+        });
     }
     // Packed elements are dense, so that a row of the first axis is a run of bytes if it is a whole number of them.
     let rows = tensor.shape()[axis];
     let bits = tensor.elements() / rows.max(1) * tensor.dtype().bits();
     if axis != 0 || !bits.is_multiple_of(8) {
-        return Err(unsliceable());
+        return Err(unsliceable().into());
     }
     let bytes = tensor.as_bytes().ok_or_else(unsliceable)?;
     let mut shape = tensor.shape().to_vec();
     shape[0] = 1;
-    let mut part = TensorMut::new(allocator, tensor.dtype(), &shape).map_err(|e| e.to_string())?;
+    let mut part = TensorMut::new(allocator, tensor.dtype(), &shape)?;
     let width = bits / 8;
     part.as_mut_bytes()
         .copy_from_slice(&bytes[index * width..(index + 1) * width]);
@@ -93,10 +92,10 @@ fn gathered(
     axis: usize,
     rows: &[usize],
     allocator: &Allocator,
-) -> Result<Tensor, String> {
+) -> Result<Tensor, RowsError> {
     let mut shape = tensor.shape().to_vec();
     shape[axis] = rows.len();
-    let mut out = TensorMut::new(allocator, tensor.dtype(), &shape).map_err(|e| e.to_string())?;
+    let mut out = TensorMut::new(allocator, tensor.dtype(), &shape)?;
     let before: usize = shape[..axis].iter().product();
     let stride = out.as_mut_bytes().len() / before.max(1);
     for (to, &row) in rows.iter().enumerate() {
@@ -120,7 +119,7 @@ fn gathered_block(
     rows: &[usize],
     policy: &AppendPolicy,
     allocator: &Allocator,
-) -> Result<PersistentTensor, String> {
+) -> Result<PersistentTensor, RowsError> {
     let tensor = held.tensor();
     let dense = || gathered(tensor, axis, rows, allocator).map(PersistentTensor::imported);
     let Some(growing) = held.append_axis().filter(|growing| *growing > axis) else {
@@ -130,10 +129,10 @@ fn gathered_block(
     shape[axis] = rows.len();
     let whole = shape.clone();
     shape[growing] = 0;
-    let empty = TensorMut::new(allocator, tensor.dtype(), &shape).map_err(|e| e.to_string())?;
+    let empty = TensorMut::new(allocator, tensor.dtype(), &shape)?;
     let lease = PersistentTensor::imported(empty.freeze()).lease(policy);
     let reserve = lease.reserve(&whole, growing, allocator);
-    let Reserve::Ready(mut block) = reserve.map_err(|e| e.to_string())? else {
+    let Reserve::Ready(mut block) = reserve? else {
         return dense();
     };
     // Outer slices of the block run over all axes before the growing one; the batch axis is one of them.
@@ -161,20 +160,20 @@ fn payload(
     value: &RuntimeValue,
     rows: &[usize],
     allocator: &Allocator,
-) -> Result<RuntimeValue, String> {
+) -> Result<RuntimeValue, RowsError> {
     match value {
         RuntimeValue::Tensor(tensor) => Ok(gathered(tensor, 0, rows, allocator)?.into()),
         RuntimeValue::Encoded(encoded) => {
             let (Encoding::Affine(affine), Some((dtype, shape))) =
                 (encoded.encoding(), encoded.logical())
             else {
-                return Err("rows of a structured encoding cannot be chosen".to_string());
+                return Err("rows of a structured encoding cannot be chosen".into());
             };
             let mut affine = affine.clone();
             let by_row = match (affine.axis, affine.block_size) {
                 (None, _) => false,
                 (Some(axis), None) => axis == 0,
-                (Some(0), Some(_)) => return Err("its rows share scales in blocks".to_string()),
+                (Some(0), Some(_)) => return Err("its rows share scales in blocks".into()),
                 // Blocked parameters have the extents of the payload, except along their own axis.
                 (Some(_), Some(_)) => true,
             };
@@ -195,12 +194,12 @@ fn payload(
             let mut shape = shape.to_vec();
             shape[0] = rows.len();
             let made = EncodedValue::affine(affine, (dtype, &shape), codes);
-            Ok(made.map_err(|error| error.to_string())?.into())
+            Ok(made?.into())
         }
-        other => Err(format!(
-            "expected a tensor or an encoded value, got {}",
-            other.kind()
-        )),
+        other => {
+            let kind = other.kind();
+            Err(format!("expected a tensor or an encoded value, got {kind}").into())
+        }
     }
 }
 
@@ -211,15 +210,14 @@ fn codes(
     shape: &[usize],
     rows: &[usize],
     allocator: &Allocator,
-) -> Result<Tensor, String> {
+) -> Result<Tensor, RowsError> {
     let bytes = payload.as_bytes().ok_or("its payload is not dense")?;
     let row_bits = shape[1..].iter().product::<usize>() * bits;
     if !row_bits.is_multiple_of(8) {
-        return Err(format!("a row of {row_bits} bits is not whole bytes"));
+        return Err(format!("a row of {row_bits} bits is not whole bytes").into());
     }
     let width = row_bits / 8;
-    let mut out = TensorMut::new(allocator, payload.dtype(), &[rows.len() * width])
-        .map_err(|error| error.to_string())?;
+    let mut out = TensorMut::new(allocator, payload.dtype(), &[rows.len() * width])?;
     for (slot, &row) in out.as_mut_bytes().chunks_exact_mut(width.max(1)).zip(rows) {
         let run = bytes.get(row * width..(row + 1) * width);
         slot.copy_from_slice(run.ok_or("its payload is shorter than its shape")?);
@@ -232,20 +230,20 @@ fn pages(
     cache: &RuntimeValue,
     rows: &[usize],
     allocator: &Allocator,
-) -> Result<RuntimeValue, String> {
+) -> Result<RuntimeValue, RowsError> {
     let blocks = paged_cache::blocks(cache).ok_or("no paged cache")?;
     let mut kept = Vec::with_capacity(blocks.len());
     for block in blocks.iter() {
-        let page = paged_cache::page(block).map_err(|error| error.to_string())?;
-        let scalar = |value| Tensor::scalar(value).map_err(|error| error.to_string());
+        let page = paged_cache::page(block)?;
+        let scalar = |value| Tensor::scalar(value);
         let (key, value) = (
             payload(page.key, rows, allocator)?,
             payload(page.value, rows, allocator)?,
         );
         let made = paged_cache::page_of(scalar(page.start)?, scalar(page.length)?, key, value);
-        kept.push(made.map_err(|error| error.to_string())?);
+        kept.push(made?);
     }
-    paged_cache::cache_of(kept).map_err(|error| error.to_string())
+    Ok(paged_cache::cache_of(kept)?)
 }
 
 impl PersistentValueState {
@@ -263,37 +261,43 @@ impl PersistentValueState {
     ///
     /// # Errors
     /// When the state is busy or closed, `axes` names no bound input, a value has no such axis or no such row, is of a
-    /// kind that has no rows, or memory cannot be had. Nothing has changed then.
+    /// kind that has no rows, the chosen rows contradict what the model declares, or memory cannot be had. Nothing has
+    /// changed then.
     pub fn select(&self, rows: &[usize], axes: &BatchAxes) -> Result<(), StateError> {
         let mut inner = self.take()?;
         let bindings = self.core.model.bindings();
         let bound = |name: &str| bindings.iter().any(|binding| &*binding.input == name);
         if let Some((unknown, _)) = axes.others.iter().find(|(name, _)| !bound(name)) {
-            return Err(StateError::NotRetained(unknown.to_string()));
+            return Err(StateError::NoSuchAxis(unknown.to_string()));
         }
         let next = inner.selected(&self.core, rows, axes)?;
+        self.note_warnings(&inner);
         inner.commit(next);
         Ok(())
     }
 }
 
 impl Inner {
-    fn selected(&self, core: &Core, rows: &[usize], axes: &BatchAxes) -> Result<Next, StateError> {
-        let policy = core.append_policy();
+    fn selected(
+        &mut self,
+        core: &Core,
+        rows: &[usize],
+        axes: &BatchAxes,
+    ) -> Result<Next, StateError> {
+        let (policy, allocator) = (core.append_policy(), self.workspace.output_allocator());
         let mut next = Next::default();
         for (binding, held) in core.model.bindings().iter().zip(&self.retained) {
-            let fails = |reason: String| StateError::Select {
-                name: binding.input.clone(),
-                reason,
-            };
-            let (Some(axis), false) = (axes.of(&binding.input), is_empty_cache(&held.value)) else {
+            let input = &binding.input;
+            let refused = |name, reason| StateError::Select { name, reason };
+            let fails = |error: RowsError| error.of(input, refused);
+            let (Some(axis), false) = (axes.of(input), is_empty_cache(&held.value)) else {
                 next.0.push((Change::Keep, Outcome::NotRun));
                 continue;
             };
             let batch = batch(&held.value, axis).map_err(fails)?;
             if let Some(row) = rows.iter().find(|row| **row >= batch) {
                 let expected = format!("expected rows below {batch}, its extent along axis {axis}");
-                return Err(fails(format!("{expected}, got {row}")));
+                return Err(fails(format!("{expected}, got {row}").into()));
             }
             if rows.len() == batch && rows.iter().enumerate().all(|(at, row)| at == *row) {
                 next.0.push((Change::Keep, Outcome::NotRun));
@@ -301,19 +305,21 @@ impl Inner {
             }
             let value = match &held.value {
                 PersistentValue::Tensor(tensor) => PersistentValue::Tensor(
-                    gathered_block(tensor, axis, rows, &policy, &core.allocator).map_err(fails)?,
+                    gathered_block(tensor, axis, rows, &policy, allocator).map_err(fails)?,
                 ),
                 PersistentValue::Other(cache) => {
                     if rows.is_empty() {
-                        return Err(fails("a paged cache keeps at least one row".to_string()));
+                        return Err(fails("a paged cache keeps at least one row".into()));
                     }
-                    PersistentValue::Other(pages(cache, rows, &core.allocator).map_err(fails)?)
+                    PersistentValue::Other(pages(cache, rows, allocator).map_err(fails)?)
                 }
             };
             let published = held.published;
             let change = Change::Replace(Retained { value, published });
-            next.0.push((change, Outcome::NotRun));
+            let chosen = format!("{} of its {batch} rows were selected", rows.len());
+            next.0.push((change, Outcome::Copied(chosen)));
         }
+        self.check(core, &next)?;
         Ok(next)
     }
 }
@@ -329,25 +335,24 @@ fn is_empty_cache(value: &PersistentValue) -> bool {
 }
 
 /// The number of rows that a value has.
-fn batch(value: &PersistentValue, axis: usize) -> Result<usize, String> {
+fn batch(value: &PersistentValue, axis: usize) -> Result<usize, RowsError> {
     match value {
         PersistentValue::Tensor(held) => {
             let shape = held.tensor().shape();
             let extent = shape.get(axis).copied();
-            extent.ok_or_else(|| format!("expected an axis {axis}, got shape {shape:?}"))
+            extent.ok_or_else(|| format!("expected an axis {axis}, got shape {shape:?}").into())
         }
         PersistentValue::Other(value) if paged_cache::blocks(value).is_some() => {
             if axis != 0 {
-                return Err(format!(
-                    "the batch of a paged cache is axis 0, got axis {axis}"
-                ));
+                let text = format!("the batch of a paged cache is axis 0, got axis {axis}");
+                return Err(text.into());
             }
-            let checked = paged_cache::check(value).map_err(|error| error.to_string())?;
+            let checked = paged_cache::check(value)?;
             Ok(checked.dims.map_or(0, |dims| dims.batch))
         }
         PersistentValue::Other(value) => {
             let kind = value.kind();
-            Err(format!("expected a tensor or a paged cache, got {kind}"))
+            Err(format!("expected a tensor or a paged cache, got {kind}").into())
         }
     }
 }

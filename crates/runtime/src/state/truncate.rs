@@ -1,6 +1,7 @@
 //! Going back to fewer rows.
 
 use super::commit::{Change, Next};
+use super::rows_error::RowsError;
 use super::{Inner, PersistentValueState, Retained};
 use crate::error::StateError;
 use crate::explain::Outcome;
@@ -106,12 +107,11 @@ fn shorter(
 }
 
 /// The pages that hold the first `length` tokens. They are shared; the last one says that it holds fewer.
-fn fewer_pages(cache: &RuntimeValue, length: i64) -> Result<RuntimeValue, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
+fn fewer_pages(cache: &RuntimeValue, length: i64) -> Result<RuntimeValue, RowsError> {
     let pages = paged_cache::blocks(cache).ok_or("no paged cache")?;
     let mut kept = Vec::new();
     for block in pages.iter() {
-        let page = paged_cache::page(block).map_err(|error| text(&error))?;
+        let page = paged_cache::page(block)?;
         if page.start >= length {
             break;
         }
@@ -120,12 +120,12 @@ fn fewer_pages(cache: &RuntimeValue, length: i64) -> Result<RuntimeValue, String
             kept.push(block.clone());
             continue;
         }
-        let scalar = |value| Tensor::scalar(value).map_err(|error| text(&error));
+        let scalar = |value| Tensor::scalar(value);
         let (start, count) = (scalar(page.start)?, scalar(held)?);
         let cut = paged_cache::page_of(start, count, page.key.clone(), page.value.clone());
-        kept.push(cut.map_err(|error| text(&error))?);
+        kept.push(cut?);
     }
-    paged_cache::cache_of(kept).map_err(|error| text(&error))
+    Ok(paged_cache::cache_of(kept)?)
 }
 
 impl PersistentValueState {
@@ -160,7 +160,7 @@ impl PersistentValueState {
 
     /// Whether every value that grows has `rows` rows, and all can be cut to fewer.
     pub(crate) fn can_truncate(&self, rows: usize) -> Result<bool, StateError> {
-        let inner = self.take()?;
+        let mut inner = self.take()?;
         Ok(inner.truncated(&self.core, rows).is_ok()
             && inner.truncated(&self.core, rows.saturating_add(1)).is_err())
     }
@@ -181,27 +181,26 @@ impl PersistentValueState {
     ///
     /// # Errors
     /// When the state is busy or closed, a value does not grow and so cannot go back (all of them are named), no value
-    /// grows, or one is shorter than `length`. Nothing has changed then.
+    /// grows, one is shorter than `length`, or the rest contradicts what the model declares. Nothing has changed then.
     pub fn truncate(&self, length: usize) -> Result<(), StateError> {
         let mut inner = self.take()?;
         let next = inner.truncated(&self.core, length)?;
+        self.note_warnings(&inner);
         inner.commit(next);
         Ok(())
     }
 }
 
 impl Inner {
-    fn truncated(&self, core: &Core, length: usize) -> Result<Next, StateError> {
+    fn truncated(&mut self, core: &Core, length: usize) -> Result<Next, StateError> {
         let bindings = core.model.bindings();
         let mut next = Next::default();
         let (mut fixed, mut grows) = (Vec::new(), false);
         for (index, (binding, held)) in bindings.iter().zip(&self.retained).enumerate() {
-            let fails = |reason: String| StateError::Truncate {
-                name: binding.input.clone(),
-                reason,
-            };
+            let refused = |name, reason| StateError::Truncate { name, reason };
+            let fails = |error: RowsError| error.of(&binding.input, refused);
             let longer = |rows: &dyn std::fmt::Display| {
-                fails(format!("expected at most its {rows} rows, got {length}"))
+                fails(format!("expected at most its {rows} rows, got {length}").into())
             };
             let value = match (growth(core, index, binding, &held.value), &held.value) {
                 (Growth::Constant, _) => {
@@ -214,11 +213,11 @@ impl Inner {
                         return Err(longer(&rows));
                     }
                     let kept = shorter(tensor, axis, length);
-                    PersistentValue::Tensor(kept.map_err(|error| fails(error.to_string()))?)
+                    PersistentValue::Tensor(kept.map_err(|error| fails(error.into()))?)
                 }
                 (Growth::Pages, PersistentValue::Other(cache)) => {
                     let held = paged_cache::check(cache);
-                    let tokens = held.map_err(|error| fails(error.to_string()))?.tokens;
+                    let tokens = held.map_err(|error| fails(error.into()))?.tokens;
                     let length = i64::try_from(length).map_err(|_| longer(&tokens))?;
                     if length > tokens {
                         return Err(longer(&tokens));
@@ -236,7 +235,7 @@ impl Inner {
             next.0.push((change, Outcome::NotRun));
         }
         match (grows, fixed.is_empty()) {
-            (true, true) => Ok(next),
+            (true, true) => self.check(core, &next).map(|()| next),
             (true, false) => Err(StateError::NotGrowing(fixed)),
             (false, _) => Err(StateError::NothingGrows),
         }

@@ -181,6 +181,22 @@ impl ParameterSet {
         found.map(|(_, tensor)| tensor)
     }
 
+    /// Whether values that refer to either set mean the same: name, types and every parameter are equal, to the bit.
+    pub fn is_same(&self, other: &ParameterSet) -> bool {
+        let equal = |(role, tensor): &(Role, Tensor)| {
+            other.tensor(*role).is_some_and(|theirs| {
+                (tensor.dtype(), tensor.shape()) == (theirs.dtype(), theirs.shape())
+                    && tensor.as_bytes() == theirs.as_bytes()
+            })
+        };
+        std::ptr::eq(self, other)
+            || (self.name == other.name
+                && self.logical() == other.logical()
+                && self.storage.has_layout_of(&other.storage)
+                && self.tensors.len() == other.tensors.len()
+                && self.tensors.iter().all(equal))
+    }
+
     /// Holds a value that refers to the set to it: it decodes to what the set does, its first byte, which is reserved, is
     /// 0, and its type and size are those of one local record where the set's are known. Nothing is decoded.
     ///

@@ -1,6 +1,6 @@
 //! Arguments of `select`: rows, and the batch axis of each value.
 
-use crate::error::Class;
+use crate::error::{Class, class_of};
 use crate::runtime::tensor::size;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -36,14 +36,14 @@ pub(super) fn read_axes(axes: Option<&Bound<'_, PyAny>>) -> PyResult<BatchAxes> 
         return Ok(read);
     };
     let Ok(axes) = axes.cast::<PyDict>() else {
-        let kind = axes.get_type();
+        let kind = class_of(&axes);
         return Err(PyTypeError::new_err(format!(
             "axes: expected a dictionary of names to axes, got {kind}"
         )));
     };
     for (name, axis) in axes {
         let Ok(name) = name.cast::<PyString>() else {
-            let kind = name.get_type();
+            let kind = class_of(&name);
             return Err(PyTypeError::new_err(format!(
                 "axes: expected names as keys, got {kind}"
             )));
