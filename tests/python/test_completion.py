@@ -127,7 +127,7 @@ def test_cancelling_inside_a_nested_graph_is_a_cancellation(body: str) -> None:
     model, _ = refeed.bind(refeed.load(proto), [("past", "present")], uses="any")
     completion = runtime.TaskCompletion()
 
-    def cancel(node: object, call: runtime.KernelInvocation) -> object:
+    def cancel(_node: object, call: runtime.KernelInvocation) -> object:
         completion.cancel("enough of it")
         return call.inputs[0]
 

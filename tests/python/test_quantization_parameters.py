@@ -337,7 +337,7 @@ def test_parameters_of_another_model_are_refused_and_equal_ones_taken(nested: bo
     scales = next(i for i in foreign.graph.initializer if i.name.endswith("/scales"))
     scales.raw_data = np.array([2.0]).tobytes()
     value = runtime.quantize_tensor_shared(numbers * 8, foreign, "set")
-    with pytest.raises(refeed.ValueTypeError, match="`past.*parameter_ref.*this model calls `set`"):
+    with pytest.raises(refeed.ValueTypeError, match=r"`past.*parameter_ref.*this model calls `set`"):
         state.reset({"past": wrap(value)})
     with pytest.raises(refeed.ValueTypeError, match="parameter_ref"):
         refeed.PersistentValueState(model, {"past": wrap(value)})

@@ -213,7 +213,7 @@ def test_the_copy_is_told_and_is_made_by_the_allocators_of_the_context() -> None
 
 def test_a_copy_beyond_the_budget_is_a_memory_error() -> None:
     state = runtime.PersistentValueState(concat(), {"past": rows(30)}, memory_limit=4000)
-    with pytest.raises(MemoryError, match="`past`: .*budget"):
+    with pytest.raises(MemoryError, match=r"`past`: .*budget"):
         state.select([0, 1, 2, 3, 0, 1, 2, 3])
     assert np.array_equal(past(state), rows(30))
 
