@@ -17,36 +17,43 @@ pub(crate) struct PyBoundPair {
 
 #[pymethods]
 impl PyBoundPair {
+    /// The graph input.
     #[getter]
     fn input(&self) -> &str {
         &self.inner.input
     }
 
+    /// The graph output.
     #[getter]
     fn output(&self) -> &str {
         &self.inner.output
     }
 
+    /// Declared type of the input.
     #[getter]
     fn input_type(&self) -> &str {
         &self.inner.input_type
     }
 
+    /// Declared type of the output.
     #[getter]
     fn output_type(&self) -> &str {
         &self.inner.output_type
     }
 
+    /// What found the pair: the graph, a pair, a template or a scheme.
     #[getter]
     fn matched_by(&self) -> String {
         self.inner.by.to_string()
     }
 
+    /// When the output is published.
     #[getter]
     fn publish(&self) -> &'static str {
         self.inner.publish.as_str()
     }
 
+    /// How often the input is used.
     #[getter]
     fn uses(&self) -> usize {
         self.inner.uses.count
@@ -60,6 +67,7 @@ impl PyBoundPair {
     }
 }
 
+/// What `bind` did. `str(report)` is a table, one binding a line.
 #[pyclass(name = "BindReport", module = "refeed", frozen)]
 pub(crate) struct PyBindReport {
     inner: BindReport,
@@ -67,6 +75,7 @@ pub(crate) struct PyBindReport {
 
 #[pymethods]
 impl PyBindReport {
+    /// All bindings of the new model, in the order of declaration.
     #[getter]
     fn pairs(&self) -> Vec<PyBoundPair> {
         self.inner
@@ -78,11 +87,13 @@ impl PyBindReport {
             .collect()
     }
 
+    /// The use policy of the new model.
     #[getter]
     fn uses(&self) -> &'static str {
         self.inner.uses.as_str()
     }
 
+    /// What the caller may want to know.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.inner.warnings.clone()

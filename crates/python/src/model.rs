@@ -30,6 +30,7 @@ impl PyValueInfo {
 
 #[pymethods]
 impl PyValueInfo {
+    /// The value's name, taken literally.
     #[getter]
     fn name(&self) -> &str {
         &self.inner.name
@@ -40,11 +41,13 @@ impl PyValueInfo {
         self.inner.ty.to_string()
     }
 
+    /// The element type's number in `onnx.TensorProto`; None when it is not declared or the value is no tensor.
     #[getter]
     fn data_type(&self) -> Option<i32> {
         self.inner.ty.tensor()?.dtype.map(DType::to_onnx)
     }
 
+    /// Declared dimensions: numbers, symbols, or None where nothing is said; None without a declared rank.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let ValueType::Tensor(ty) = &self.inner.ty else {
@@ -77,16 +80,19 @@ pub(crate) struct PyBinding {
 
 #[pymethods]
 impl PyBinding {
+    /// The graph input that is fed.
     #[getter]
     fn input(&self) -> &str {
         &self.inner.input
     }
 
+    /// The graph output that feeds it.
     #[getter]
     fn output(&self) -> &str {
         &self.inner.output
     }
 
+    /// When the output is published: "always", "once" or "if_present".
     #[getter]
     fn publish(&self) -> &'static str {
         self.inner.publish.as_str()
@@ -108,21 +114,25 @@ pub(crate) struct PyOperatorUse {
 
 #[pymethods]
 impl PyOperatorUse {
+    /// Operator domain; ai.onnx is "".
     #[getter]
     fn domain(&self) -> &str {
         &self.inner.domain
     }
 
+    /// Operator.
     #[getter]
     fn op_type(&self) -> &str {
         &self.inner.op_type
     }
 
+    /// Number of nodes, those of subgraphs and called functions included.
     #[getter]
     fn nodes(&self) -> usize {
         self.inner.nodes
     }
 
+    /// What stands in the way of computing it; empty when all its nodes can run.
     #[getter]
     fn problems(&self) -> Vec<String> {
         self.inner.problems.clone()
@@ -136,6 +146,7 @@ impl PyOperatorUse {
     }
 }
 
+/// A loaded, validated, immutable model. Made by `load` and `bind`.
 #[pyclass(name = "Model", module = "refeed", frozen)]
 pub(crate) struct PyModel {
     pub(crate) inner: Model,
@@ -162,16 +173,19 @@ fn infos(values: &[ValueInfo]) -> Vec<PyValueInfo> {
 
 #[pymethods]
 impl PyModel {
+    /// All declared inputs of the graph, bound ones and those with a default included.
     #[getter]
     fn inputs(&self) -> Vec<PyValueInfo> {
         infos(self.inner.inputs())
     }
 
+    /// All declared outputs of the graph.
     #[getter]
     fn outputs(&self) -> Vec<PyValueInfo> {
         infos(self.inner.outputs())
     }
 
+    /// Names of the graph's constant tensors; an input of such a name need not be fed.
     #[getter]
     fn initializer_names(&self) -> Vec<&str> {
         self.inner
@@ -182,6 +196,7 @@ impl PyModel {
             .collect()
     }
 
+    /// The persistent bindings, in the order of declaration.
     #[getter]
     fn bindings(&self) -> Vec<PyBinding> {
         self.inner
@@ -193,11 +208,13 @@ impl PyModel {
             .collect()
     }
 
+    /// How often a bound input may be used, as the graph says: "one" or "any".
     #[getter]
     fn binding_uses(&self) -> &'static str {
         self.inner.binding_uses().as_str()
     }
 
+    /// Imported operator sets by domain; ai.onnx is "".
     #[getter]
     fn opsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -207,6 +224,7 @@ impl PyModel {
         Ok(dict)
     }
 
+    /// Every operator of the model, and what stands in the way of computing it.
     #[getter]
     fn operators(&self, py: Python<'_>) -> PyResult<Vec<PyOperatorUse>> {
         let uses = run::detached(py, || survey(&self.inner))?;
@@ -216,44 +234,53 @@ impl PyModel {
             .collect())
     }
 
+    /// What is odd about the model but not wrong.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.inner.warnings().to_vec()
     }
 
+    /// Number of payloads that were copied because they were not aligned for their type.
     #[getter]
     fn moved_payloads(&self) -> usize {
         self.inner.moved_payloads()
     }
 
+    /// Check the uses of bound inputs under the graph's own policy.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         run::detached(py, || self.inner.verify())
     }
 
+    /// Write the model to a file, and its external tensors to ``<file name>.data`` beside it.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         run::detached(py, || self.inner.save(path))
     }
 
+    /// Return the serialised model.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes: Bytes = run::detached(py, || self.inner.to_bytes())?;
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// Give the model as a message, which shares its payloads. Editing it changes nothing here.
     fn to_proto<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::message_of(py, self.inner.proto())
     }
 
+    /// Return a model with a changed message, whose tensors in other files are found where this model's are.
     fn with_proto(&self, model: &Bound<'_, PyAny>) -> PyResult<PyModel> {
         let proto: ModelProto = convert::prost_of(model)?;
         let changed = run::detached(model.py(), || self.inner.with_proto(proto))?;
         Ok(PyModel::new(changed))
     }
 
+    /// Make a model from a message as it is now: payloads are shared, structure is copied.
     #[staticmethod]
     fn from_proto(model: &Bound<'_, PyAny>) -> PyResult<PyModel> {
         Ok(PyModel::new(source::model(model, true)?))
     }
 
+    /// Run the graph once without any state; a session is made at the first call.
     fn run<'py>(&self, feeds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let py = feeds.py();
         let session = self.session.get_or_try_init(py, || {

@@ -33,6 +33,7 @@ fn messages_of<'py>(
     contents.map(|content| message_of(py, content)).collect()
 }
 
+/// What `refeed.onnx.builder.GraphBuilder` stands on.
 #[pyclass(name = "_GraphBuilder", module = "refeed._native")]
 pub(crate) struct PyGraphBuilder {
     inner: GraphBuilder,

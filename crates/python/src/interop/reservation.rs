@@ -24,6 +24,7 @@ struct Inside {
     revoked: bool,
 }
 
+/// Rows behind a retained value that only one kernel can see, until it commits them. Dropping it gives them back.
 #[pyclass(name = "AppendReservation", module = "refeed.runtime", frozen)]
 pub(crate) struct PyAppendReservation {
     inside: Mutex<Inside>,
@@ -120,26 +121,31 @@ impl PyAppendReservation {
 
 #[pymethods]
 impl PyAppendReservation {
+    /// Extents of the rows alone.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.shape)
     }
 
+    /// Number of their element type, as in `TensorProto.DataType`.
     #[getter]
     fn data_type(&self) -> i32 {
         self.dtype.to_onnx()
     }
 
+    /// Bytes of the rows: what is to be written.
     #[getter]
     fn nbytes(&self) -> usize {
         self.bytes
     }
 
+    /// Where the rows were found: in place, or in a larger buffer.
     #[getter]
     fn outcome(&self) -> &str {
         &self.outcome
     }
 
+    /// Return a writable array of the rows, zero at first.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let this = slf.get();
@@ -181,6 +187,7 @@ impl PyAppendReservation {
         }
     }
 
+    /// Give the rows back.
     fn release(&self) {
         self.revoke();
     }

@@ -16,26 +16,31 @@ pub(crate) struct PyRawBufferAllocator {
 
 #[pymethods]
 impl PyRawBufferAllocator {
+    /// Bytes that were asked for and are in use.
     #[getter]
     fn total_allocated_size(&self) -> usize {
         self.inner.live_bytes()
     }
 
+    /// The most bytes that were in use at once since the start or the last `reset_peak`.
     #[getter]
     fn peak_allocated_size(&self) -> usize {
         self.inner.peak_bytes()
     }
 
+    /// Buffers in use: each is held by a value that somebody keeps.
     #[getter]
     fn allocated_count(&self) -> usize {
         self.inner.live_count()
     }
 
+    /// The most buffers that may be in use at once.
     #[getter]
     fn capacity(&self) -> usize {
         self.inner.capacity()
     }
 
+    /// Start measuring the peak anew, from what is in use now.
     fn reset_peak(&self) {
         self.inner.reset_peak();
     }
@@ -52,6 +57,7 @@ impl PyRawBufferAllocator {
     }
 }
 
+/// An allocator that counts, and frees what comes back.
 #[pyclass(name = "SimpleRawBufferAllocator", module = "refeed.runtime", extends = PyRawBufferAllocator, frozen)]
 pub(crate) struct PySimpleRawBufferAllocator;
 
@@ -65,6 +71,7 @@ impl PySimpleRawBufferAllocator {
     }
 }
 
+/// An allocator that keeps buffers that come back for later requests; for what a call needs on the way.
 #[pyclass(name = "ExecutionArena", module = "refeed.runtime", extends = PyRawBufferAllocator, subclass, frozen)]
 pub(crate) struct PyExecutionArena;
 
@@ -93,16 +100,19 @@ impl PyExecutionArena {
         Ok(PyClassInitializer::from(PyRawBufferAllocator { inner }).add_subclass(PyExecutionArena))
     }
 
+    /// Bytes of the free buffers that are kept.
     #[getter]
     fn retained_size(slf: PyRef<'_, Self>) -> usize {
         slf.as_super().inner.retained_bytes()
     }
 
+    /// Free buffers that are kept.
     #[getter]
     fn retained_count(slf: PyRef<'_, Self>) -> usize {
         slf.as_super().inner.retained_count()
     }
 
+    /// Most bytes of free buffers that are kept. When it is lowered, the largest go first.
     #[getter]
     fn retention_cap(slf: PyRef<'_, Self>) -> usize {
         slf.as_super().inner.retention_cap()
@@ -115,11 +125,13 @@ impl PyExecutionArena {
         Ok(())
     }
 
+    /// Free all buffers that are kept.
     fn trim(slf: PyRef<'_, Self>) {
         slf.as_super().inner.trim();
     }
 }
 
+/// An arena for outputs and retained values.
 #[pyclass(name = "IOArena", module = "refeed.runtime", extends = PyExecutionArena, frozen)]
 pub(crate) struct PyIoArena;
 
@@ -138,6 +150,7 @@ impl PyIoArena {
             .add_subclass(PyIoArena))
     }
 
+    /// Buffers in use. Each is one lease: the state's, or that of the last view of a value.
     #[getter]
     fn leased_count(slf: PyRef<'_, Self>) -> usize {
         slf.as_super().as_super().inner.live_count()

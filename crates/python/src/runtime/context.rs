@@ -19,6 +19,7 @@ use refeed_runtime::{
 };
 use refeed_values::RuntimeValue;
 
+/// A domain and a version of it.
 #[pyclass(name = "OpsetId", module = "refeed.runtime", eq, from_py_object)]
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct PyOpsetId {
@@ -38,6 +39,7 @@ impl PyOpsetId {
         }
     }
 
+    /// The domain; "" is ai.onnx.
     #[getter]
     fn domain(&self) -> &str {
         &self.inner.domain
@@ -48,6 +50,7 @@ impl PyOpsetId {
         self.inner.domain = domain;
     }
 
+    /// The version.
     #[getter]
     fn version(&self) -> i64 {
         self.inner.version
@@ -74,6 +77,7 @@ pub(crate) fn default_opset(version: i64) -> PyOpsetId {
     }
 }
 
+/// What kernels assume where no model says otherwise.
 #[pyclass(name = "KernelContext", module = "refeed.runtime", eq, from_py_object)]
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct PyKernelContext {
@@ -90,6 +94,7 @@ impl PyKernelContext {
         }
     }
 
+    /// The default opset.
     #[getter]
     fn opset(&self) -> PyOpsetId {
         PyOpsetId {
@@ -107,6 +112,7 @@ impl PyKernelContext {
     }
 }
 
+/// What the calls of a request share: events, values by name, kernels of the caller's own, allocators.
 #[pyclass(name = "RuntimeContext", module = "refeed.runtime", frozen)]
 pub(crate) struct PyRuntimeContext {
     pub(crate) inner: RuntimeContext,
@@ -226,6 +232,7 @@ impl PyRuntimeContext {
         })
     }
 
+    /// A copy of what kernels assume.
     #[getter]
     fn kernel_ctx(&self) -> PyKernelContext {
         PyKernelContext {
@@ -233,11 +240,13 @@ impl PyRuntimeContext {
         }
     }
 
+    /// Whether reports are recorded.
     #[getter]
     fn events_enabled(&self) -> bool {
         self.inner.events_enabled()
     }
 
+    /// 0.
     #[getter]
     fn verbose(&self) -> i64 {
         0
@@ -255,16 +264,19 @@ impl PyRuntimeContext {
         Ok(())
     }
 
+    /// Where calls take memory for intermediate values, when the context says so.
     #[getter]
     fn execution_allocator(&self, py: Python<'_>) -> Option<Py<PyRawBufferAllocator>> {
         self.allocator.as_ref().map(|held| held.clone_ref(py))
     }
 
+    /// Where calls take memory for outputs, when the context says so.
     #[getter]
     fn io_allocator(&self, py: Python<'_>) -> Option<Py<PyRawBufferAllocator>> {
         self.io_allocator.as_ref().map(|held| held.clone_ref(py))
     }
 
+    /// Return a copy of all recorded events; always empty with events off.
     fn events(&self) -> Vec<PyRuntimeEvent> {
         self.inner
             .events()
@@ -273,10 +285,12 @@ impl PyRuntimeContext {
             .collect()
     }
 
+    /// Write the events to a file that Perfetto and Chrome show (JSON of the Trace Event Format).
     fn export_trace(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
         run::detached(py, || self.inner.export_trace(path))
     }
 
+    /// Return where the time of the recorded calls went: one row a node, the most time first.
     fn node_table<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let rows = self.inner.node_table().rows.into_iter();
         rows.map(|row| {
@@ -295,10 +309,12 @@ impl PyRuntimeContext {
         .collect()
     }
 
+    /// Forget all recorded events.
     fn clear_events(&self) {
         self.inner.clear_events();
     }
 
+    /// Record an event outside of any node; nothing with events off.
     #[pyo3(signature = (action, **fields))]
     fn record_event(
         &self,
@@ -312,15 +328,18 @@ impl PyRuntimeContext {
         recorded.map_err(|error| error.into_py(py))
     }
 
+    /// Return whether a tensor is kept under a name.
     fn has(&self, name: &str) -> bool {
         self.inner.values().tensor(name).is_ok()
     }
 
+    /// Forget the value of a name, of whatever kind; False when there is none. Of a tensor, this is a `kRemove`.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         let removed = self.inner.values().remove(name);
         removed.map_err(|error| error.into_py(py))
     }
 
+    /// Keep a value under a name that has none. With events on, this is `kAdd`.
     #[pyo3(signature = (name, tensor, kind = "input"))]
     fn set(
         &self,
@@ -337,6 +356,7 @@ impl PyRuntimeContext {
             .map_err(|error| error.into_py(py))
     }
 
+    /// Keep a value under a name; what was there goes. With events on, this is `kAdd` or `kReplace`.
     #[pyo3(signature = (name, tensor, kind = "intermediate"))]
     fn put(
         &self,
@@ -347,10 +367,12 @@ impl PyRuntimeContext {
         self.put_as(name, tensor, kind)
     }
 
+    /// As `put`, for values of every kind: a dict is a struct, a list a sequence.
     fn put_value(&self, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.put_as(name, value, "intermediate")
     }
 
+    /// Return the tensor of a name.
     fn get(&self, name: &Bound<'_, PyString>) -> PyResult<PyTensor> {
         let tensor = self
             .inner
@@ -364,6 +386,7 @@ impl PyRuntimeContext {
         ))
     }
 
+    /// Return the value of a name, of whatever kind.
     fn get_value<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let (py, text) = (name.py(), name.to_str()?);
         let value = self.inner.values().value(text);
@@ -371,25 +394,30 @@ impl PyRuntimeContext {
         value::write(py, value, &name.clone().unbind(), &self.warned)
     }
 
+    /// Return what the value of a name is to a graph.
     fn kind(&self, py: Python<'_>, name: &str) -> PyResult<&'static str> {
         let kind = self.inner.values().kind(name);
         let kind = kind.ok_or_else(|| ContextError::Missing(name.to_string()).into_py(py))?;
         Ok(kind.as_str())
     }
 
+    /// Return the names of the tensors, in the order of the alphabet.
     fn names(&self) -> Vec<String> {
         self.names_of(|value| value.tensor().is_some())
     }
 
+    /// Return whether a sequence is kept under a name.
     fn has_sequence(&self, name: &str) -> bool {
         let value = self.inner.values().get(name);
         value.is_some_and(|value| value.elements().is_some())
     }
 
+    /// Return the names of the sequences, in the order of the alphabet.
     fn sequence_names(&self) -> Vec<String> {
         self.names_of(|value| value.elements().is_some())
     }
 
+    /// Return the elements of a sequence.
     fn get_sequence<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let (py, text) = (name.py(), name.to_str()?);
         let value = self.inner.values().value(text);
@@ -405,34 +433,41 @@ impl PyRuntimeContext {
         value::write(py, value, &name.clone().unbind(), &self.warned)
     }
 
+    /// Keep a sequence under a name; what was there goes.
     fn put_sequence(&self, name: &Bound<'_, PyString>, values: &Bound<'_, PyList>) -> PyResult<()> {
         self.put_as(name, values, "intermediate")
     }
 
+    /// Return whether a map is kept under a name.
     fn has_map(&self, name: &str) -> bool {
         self.inner.values().map(name).is_ok()
     }
 
+    /// Return the names of the maps, in the order of the alphabet.
     fn map_names(&self) -> Vec<String> {
         let names = self.inner.values().map_names().into_iter();
         names.map(|name| name.to_string()).collect()
     }
 
+    /// Keep a map under a name; what was there goes. No graph reads maps: they are for kernels of the caller's own.
     fn put_map(&self, name: &str, values: &Bound<'_, PyDict>) -> PyResult<()> {
         let put = self.inner.values().put_map(name, map::read(name, values)?);
         put.map(drop).map_err(|error| error.into_py(values.py()))
     }
 
+    /// Return a map as a dictionary, in the order in which it was given.
     fn get_map<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
         let held = self.inner.values().map(name);
         map::write(py, &held.map_err(|error| error.into_py(py))?)
     }
 
+    /// Forget all values and all recorded events; kernels and allocators stay.
     fn clear(&self) {
         self.inner.values().clear();
         self.inner.clear_events();
     }
 
+    /// Make a function the kernel of an operator, for calls with this context.
     #[pyo3(signature = (domain, op_type, r#fn))]
     fn register_custom_kernel(
         &self,
@@ -446,10 +481,12 @@ impl PyRuntimeContext {
             .map_err(|error| error.into_py(r#fn.py()))
     }
 
+    /// Forget a kernel of this context; False when there is none.
     fn unregister_custom_kernel(&self, domain: &str, op_type: &str) -> bool {
         self.inner.unregister_kernel(domain, op_type)
     }
 
+    /// Forget all kernels of this context.
     fn clear_custom_kernels(&self) {
         self.inner.clear_kernels();
     }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use refeed_runtime::RuntimeContextOptions;
 
+/// What a `RuntimeContext` is made with. Every field may be read and written; a context copies them when it is made.
 #[pyclass(name = "RuntimeContextOptions", module = "refeed.runtime")]
 #[derive(Default)]
 pub(crate) struct PyRuntimeContextOptions {

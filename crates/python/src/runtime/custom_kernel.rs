@@ -87,6 +87,7 @@ impl Kernel for PythonKernel {
     }
 }
 
+/// Make a function the kernel of an operator for the whole process, as `RuntimeContext.register_custom_kernel` does.
 #[pyfunction]
 #[pyo3(signature = (domain, op_type, r#fn))]
 pub(crate) fn register_custom_kernel(
@@ -98,11 +99,13 @@ pub(crate) fn register_custom_kernel(
         .map_err(|error| error.into_py(r#fn.py()))
 }
 
+/// Forget a kernel of the process; False when there is none. Sessions that have it keep it.
 #[pyfunction]
 pub(crate) fn unregister_custom_kernel(domain: &str, op_type: &str) -> bool {
     refeed_runtime::unregister_kernel(domain, op_type)
 }
 
+/// Forget all kernels of the process. Sessions that have them keep them.
 #[pyfunction]
 pub(crate) fn clear_custom_kernels() {
     refeed_runtime::clear_kernels();

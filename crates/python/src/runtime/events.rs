@@ -5,6 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
 use refeed_runtime::{RuntimeEvent, RuntimeEventAction};
 
+/// One recorded fact. Read only.
 #[pyclass(name = "RuntimeEvent", module = "refeed.runtime", frozen)]
 pub(crate) struct PyRuntimeEvent {
     inner: RuntimeEvent,
@@ -18,6 +19,7 @@ impl PyRuntimeEvent {
 
 #[pymethods]
 impl PyRuntimeEvent {
+    /// What the event is about.
     #[getter]
     fn action<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -30,26 +32,31 @@ impl PyRuntimeEvent {
         class.bind(py).call1((self.inner.action as i32,))
     }
 
+    /// What it happened to: "input", "initializer", "result", "node" or "storage".
     #[getter]
     fn kind(&self) -> &'static str {
         self.inner.kind.name()
     }
 
+    /// Element type of a tensor of at most 8 elements, as a number of `TensorProto.DataType`; else -1.
     #[getter]
     fn data_type(&self) -> i32 {
         self.inner.captured.data_type
     }
 
+    /// Extents of a tensor of at most 8 elements; else empty.
     #[getter]
     fn shape(&self) -> Vec<usize> {
         self.inner.captured.shape.clone()
     }
 
+    /// Elements of a tensor or sequence, fields of a struct.
     #[getter]
     fn value_count(&self) -> usize {
         self.inner.captured.value_count
     }
 
+    /// The elements of a tensor of at most 8 of a type that Python has numbers for; else empty.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let captured = &self.inner.captured;
@@ -59,17 +66,20 @@ impl PyRuntimeEvent {
         }
     }
 
+    /// Always empty: a run keeps no strings.
     #[getter]
     fn string_values(&self) -> Vec<&str> {
         let texts = self.inner.captured.texts.iter();
         texts.map(|text| &**text).collect()
     }
 
+    /// Names of the values that a node read; only for `kRunNode`.
     #[getter]
     fn inputs(&self) -> Vec<&str> {
         self.inner.inputs.iter().map(|name| &**name).collect()
     }
 
+    /// How long a node ran, the nodes of its subgraphs included; only for `kRunNode`.
     #[getter]
     fn duration_ns(&self) -> u64 {
         self.inner.duration_ns
@@ -81,6 +91,7 @@ impl PyRuntimeEvent {
         0
     }
 
+    /// Threads that the node could use.
     #[getter]
     fn cpu_effective_threads(&self) -> usize {
         self.inner.threads
@@ -92,76 +103,91 @@ impl PyRuntimeEvent {
         -1
     }
 
+    /// Nanoseconds since the context was made, at the end of what happened.
     #[getter]
     fn timestamp_ns(&self) -> u64 {
         self.inner.timestamp_ns
     }
 
+    /// Name of the value, or of the node; "" when the model gives it none.
     #[getter]
     fn name(&self) -> &str {
         &self.inner.name
     }
 
+    /// Domain of the node's operator.
     #[getter]
     fn op_domain(&self) -> &str {
         &self.inner.op_domain
     }
 
+    /// The node's operator.
     #[getter]
     fn op_type(&self) -> &str {
         &self.inner.op_type
     }
 
+    /// Position of the node in the graph that holds it; -1 for graph inputs, -2 for initializers.
     #[getter]
     fn node_index(&self) -> i64 {
         self.inner.node_index
     }
 
+    /// Position in the root graph of the control-flow node around it; -1 when there is none.
     #[getter]
     fn subgraph_node_index(&self) -> i64 {
         self.inner.subgraph_node_index
     }
 
+    /// Attribute of that control-flow node; "" when there is none.
     #[getter]
     fn subgraph_attr_name(&self) -> &str {
         &self.inner.subgraph_attr_name
     }
 
+    /// Bytes that the allocator had in use.
     #[getter]
     fn allocated_bytes(&self) -> u64 {
         self.inner.allocated_bytes
     }
 
+    /// The most bytes it ever had in use.
     #[getter]
     fn peak_bytes(&self) -> u64 {
         self.inner.peak_bytes
     }
 
+    /// Buffers requested.
     #[getter]
     fn storage_allocations(&self) -> u64 {
         self.inner.storage.allocations
     }
 
+    /// Bytes requested for them, capacity included.
     #[getter]
     fn storage_allocated_bytes(&self) -> u64 {
         self.inner.storage.allocated_bytes
     }
 
+    /// Bytes of earlier rows that were copied.
     #[getter]
     fn storage_prefix_copied_bytes(&self) -> u64 {
         self.inner.storage.prefix_copied_bytes
     }
 
+    /// Bytes of new rows that were copied in.
     #[getter]
     fn storage_append_copied_bytes(&self) -> u64 {
         self.inner.storage.append_copied_bytes
     }
 
+    /// Appends that found room in the buffer they already had.
     #[getter]
     fn storage_reuse_count(&self) -> u64 {
         self.inner.storage.reuse_count
     }
 
+    /// Return the attributes as a dictionary; the `storage_*` ones only for storage events.
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let event = &self.inner;
         let dict = PyDict::new(py);
@@ -202,6 +228,7 @@ impl PyRuntimeEvent {
         Ok(dict)
     }
 
+    /// Return one line of text.
     fn summary(&self) -> String {
         let event = &self.inner;
         let mut text = format!("{} node={}", event.action.name(), event.node_index);

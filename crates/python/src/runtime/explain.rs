@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use refeed_runtime::{AttentionForm, BindingReport, Explanation};
 
+/// The state of one binding after the last call.
 #[pyclass(name = "BindingReport", module = "refeed.runtime", frozen)]
 pub(crate) struct PyBindingReport {
     inner: BindingReport,
@@ -11,31 +12,37 @@ pub(crate) struct PyBindingReport {
 
 #[pymethods]
 impl PyBindingReport {
+    /// The graph input.
     #[getter]
     fn input(&self) -> &str {
         &self.inner.input
     }
 
+    /// The graph output that feeds it.
     #[getter]
     fn output(&self) -> &str {
         &self.inner.output
     }
 
+    /// What the last call did: "in place", "grown: ...", "copied because ...", "computed by ...", "kept".
     #[getter]
     fn outcome(&self) -> String {
         self.inner.outcome.to_string()
     }
 
+    /// Extents of the retained value.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.inner.shape)
     }
 
+    /// Rows that fit before the buffer must grow; 0 when the value has no capacity.
     #[getter]
     fn capacity(&self) -> usize {
         self.inner.capacity_rows
     }
 
+    /// Bytes of the visible elements.
     #[getter]
     fn bytes(&self) -> usize {
         self.inner.logical_bytes
@@ -50,6 +57,7 @@ impl PyBindingReport {
     }
 }
 
+/// Attention that a graph writes out in single nodes: whether the attention kernel stands for them, and why not.
 #[pyclass(name = "AttentionForm", module = "refeed.runtime", frozen)]
 pub(crate) struct PyAttentionForm {
     inner: AttentionForm,
@@ -68,21 +76,25 @@ impl PyAttentionForm {
 
 #[pymethods]
 impl PyAttentionForm {
+    /// The product of weights and values, whose output the whole computes.
     #[getter]
     fn node(&self) -> String {
         self.inner.node.to_string()
     }
 
+    /// Nodes that the kernel stands for, those that only compute shapes included; 0 when they run as written.
     #[getter]
     fn nodes(&self) -> usize {
         self.inner.nodes
     }
 
+    /// Why the nodes run as they are written; None when the kernel runs.
     #[getter]
     fn obstacle(&self) -> Option<&str> {
         self.inner.obstacle.as_deref()
     }
 
+    /// Calls of the session so far in which the nodes ran all the same, and why in the last of them.
     #[getter]
     fn declined(&self) -> Option<(u64, &'static str)> {
         self.inner.declined()
@@ -97,6 +109,7 @@ impl PyAttentionForm {
     }
 }
 
+/// What a state answers about its last call; `str` of it is a table.
 #[pyclass(name = "Explanation", module = "refeed.runtime", frozen)]
 pub(crate) struct PyExplanation {
     inner: Explanation,
@@ -110,6 +123,7 @@ impl PyExplanation {
 
 #[pymethods]
 impl PyExplanation {
+    /// One report a binding, in the model's order.
     #[getter]
     fn bindings(&self) -> Vec<PyBindingReport> {
         self.inner
@@ -121,6 +135,7 @@ impl PyExplanation {
             .collect()
     }
 
+    /// Outputs that were copied so that they share no memory with a feed, with the bytes copied.
     #[getter]
     fn materialised<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -130,6 +145,7 @@ impl PyExplanation {
         Ok(dict)
     }
 
+    /// Bytes of retained values that ordinary operators wrote again, by operator; counted only with events on.
     #[getter]
     fn rewritten<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -139,11 +155,13 @@ impl PyExplanation {
         Ok(dict)
     }
 
+    /// The attention that the graph writes out in single nodes, as for `RuntimeSession`.
     #[getter]
     fn attention(&self) -> Vec<PyAttentionForm> {
         PyAttentionForm::all(&self.inner.attention)
     }
 
+    /// Declarations that the values contradict and that ``binding_uses="any"`` lets pass.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.inner.warnings.clone()

@@ -312,6 +312,7 @@ impl PyGenerationOptions {
         PyGenerationOptions::default().with(py, fields)
     }
 
+    /// Return a copy with other values of some fields.
     #[pyo3(signature = (**fields))]
     fn replace<'py>(
         &self,
@@ -381,6 +382,7 @@ pub(crate) fn options_or(
     }
 }
 
+/// Continue prompts with the tokens that a model predicts.
 #[pyfunction]
 #[pyo3(signature = (model, context, feeds, options = None, session_options = None, *, completion = None))]
 pub(crate) fn generate<'py>(
@@ -416,6 +418,7 @@ pub(crate) fn generate<'py>(
     Ok(PyTensor::new(generated.tokens, name, Warned::default()))
 }
 
+/// Make the initial values of all bound inputs from their declared types: zeros, with nothing in what grows.
 #[pyfunction]
 #[pyo3(signature = (model, batch = None, input_ids_name = "input_ids"))]
 pub(crate) fn empty_caches<'py>(

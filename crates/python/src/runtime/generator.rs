@@ -32,21 +32,25 @@ pub(crate) struct PyGeneratedToken {
 
 #[pymethods]
 impl PyGeneratedToken {
+    /// Which sequence it belongs to, in the order of the results.
     #[getter]
     fn sequence(&self) -> usize {
         self.inner.sequence
     }
 
+    /// The token.
     #[getter]
     fn token(&self) -> i64 {
         self.inner.token
     }
 
+    /// Its log-probability, when it was asked for.
     #[getter]
     fn log_probability(&self) -> Option<f64> {
         self.inner.log_probability
     }
 
+    /// Why the sequence ends with it (`"eos"`, `"stop"`, `"length"`), when it does.
     #[getter]
     fn finish_reason(&self) -> Option<&'static str> {
         self.inner.finish.map(FinishReason::as_str)
@@ -70,22 +74,26 @@ pub(crate) struct PyGeneration {
 
 #[pymethods]
 impl PyGeneration {
+    /// The new tokens of each sequence; one that ended it is among them.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.sequences.iter().map(|sequence| &sequence.tokens))
     }
 
+    /// The row of the prompts that each sequence continues.
     #[getter]
     fn rows(&self) -> Vec<usize> {
         self.sequences.iter().map(|sequence| sequence.row).collect()
     }
 
+    /// `"eos"`, `"stop"`, `"length"`, `"interrupted"` (Ctrl-C) or `"cancelled"`, of each sequence.
     #[getter]
     fn finish_reasons(&self) -> Vec<&'static str> {
         let reasons = self.sequences.iter();
         reasons.map(|sequence| sequence.finish.as_str()).collect()
     }
 
+    /// The log-probability of each token, when they were asked for.
     #[getter]
     fn log_probabilities<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
         let all = self
@@ -95,6 +103,7 @@ impl PyGeneration {
         self.tells.then(|| PyList::new(py, all)).transpose()
     }
 
+    /// What each sequence was ranked by; beams only.
     #[getter]
     fn scores(&self) -> Option<Vec<f64>> {
         self.sequences
@@ -121,6 +130,7 @@ impl PyGeneration {
     }
 }
 
+/// Generates in turns: append tokens, generate, append more, go back, fork.
 #[pyclass(name = "Generator", module = "refeed.runtime", frozen)]
 pub(crate) struct PyGenerator {
     inner: Mutex<Generator>,
@@ -298,6 +308,7 @@ impl PyGenerator {
         })
     }
 
+    /// Add tokens: the prompts of a batch at first, later the next turn of a single row.
     fn append(&self, tokens: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = tokens.py();
         let rows = read_rows(tokens)?;
@@ -307,6 +318,7 @@ impl PyGenerator {
         Ok(())
     }
 
+    /// Generate until every sequence has ended. After Ctrl-C, return what there is.
     #[pyo3(signature = (options = None, *, callback = None, completion = None, **fields))]
     fn generate<'py>(
         &self,
@@ -371,6 +383,7 @@ impl PyGenerator {
         Ok(PyGeneration { sequences, tells })
     }
 
+    /// Return an iterator that makes a step whenever the next token is asked for. Arguments as for `generate`.
     #[pyo3(signature = (options = None, *, completion = None, **fields))]
     fn stream<'py>(
         slf: &Bound<'py, Self>,
@@ -391,6 +404,7 @@ impl PyGenerator {
         })
     }
 
+    /// Evaluate what was appended, so that the next call begins with a token at once.
     #[pyo3(signature = (completion = None))]
     fn prefill(&self, py: Python<'_>, completion: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let completion = instance::<PyTaskCompletion>(completion, "completion")?;
@@ -404,21 +418,25 @@ impl PyGenerator {
         run::detached(py, || inner.prefill(control))
     }
 
+    /// All tokens of each row, without padding.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.take(py)?.tokens())
     }
 
+    /// The number of tokens of the longest row, padding included.
     #[getter]
     fn length(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.take(py)?.length())
     }
 
+    /// The number of tokens before each `append`.
     #[getter]
     fn turns(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
         Ok(self.take(py)?.turns())
     }
 
+    /// Go back to before `append` number `turn`; negative numbers count from the end.
     fn rewind(&self, py: Python<'_>, turn: isize) -> PyResult<()> {
         let inner = &mut *self.take(py)?;
         let count = inner.turns().len();
@@ -435,6 +453,7 @@ impl PyGenerator {
         Ok(())
     }
 
+    /// Keep the first `length` tokens of the one row that there is.
     fn truncate(&self, py: Python<'_>, length: &Bound<'_, PyAny>) -> PyResult<()> {
         let length = size(length, "length")?;
         let inner = &mut *self.take(py)?;
@@ -443,6 +462,7 @@ impl PyGenerator {
         Ok(())
     }
 
+    /// Return a second generator that goes its own way from here, with all rows or one, which is row 0 there.
     #[pyo3(signature = (row = None))]
     fn fork(&self, py: Python<'_>, row: Option<&Bound<'_, PyAny>>) -> PyResult<PyGenerator> {
         let row = row.map(|row| size(row, "row")).transpose()?;
@@ -455,6 +475,7 @@ impl PyGenerator {
         Ok(self.forked(forked))
     }
 
+    /// Forget all tokens.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         let mut inner = self.take(py)?;
         self.next_call();
@@ -462,12 +483,14 @@ impl PyGenerator {
         Ok(())
     }
 
+    /// Tell what the last step did for each binding; None without bindings or before the first tokens.
     fn explain(&self, py: Python<'_>) -> PyResult<Option<PyExplanation>> {
         let inner = self.take(py)?;
         let explanation = run::attached(py, || inner.explain())?;
         Ok(explanation.map(PyExplanation::new))
     }
 
+    /// The retained values by input name: shared views.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let inner = self.take(py)?;
@@ -475,16 +498,19 @@ impl PyGenerator {
         by_name(py, values, &self.warned)
     }
 
+    /// Bytes that tensors of the model's runs have in use, those of forks included.
     #[getter]
     fn live_bytes(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.take(py)?.live_bytes())
     }
 
+    /// The model.
     #[getter]
     fn model(&self) -> PyModel {
         PyModel::new(self.model.clone())
     }
 
+    /// A copy of the options of calls that bring none.
     #[getter]
     #[pyo3(name = "options")]
     fn own_options(&self) -> PyGenerationOptions {
@@ -546,6 +572,7 @@ impl PyTokenStream {
         Ok(ready.pop_front().map(|inner| PyGeneratedToken { inner }))
     }
 
+    /// End the call where it is; the generator keeps what was generated.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let generator = self.generator.get();
         if generator.is_current(self.call) {

@@ -18,6 +18,7 @@ pub(crate) struct NodeNames {
     pub(crate) outputs: Vec<Py<PyString>>,
 }
 
+/// What a kernel written in Python sees of one execution of its node. It is of no use after the call.
 #[pyclass(name = "KernelInvocation", module = "refeed.runtime", frozen)]
 pub(crate) struct PyKernelInvocation {
     names: Arc<NodeNames>,
@@ -144,6 +145,7 @@ impl PyKernelInvocation {
 
 #[pymethods]
 impl PyKernelInvocation {
+    /// The node's inputs, by position; "" for one that is left out.
     #[getter]
     fn input_names(&self, py: Python<'_>) -> Vec<Py<PyString>> {
         self.names
@@ -153,6 +155,7 @@ impl PyKernelInvocation {
             .collect()
     }
 
+    /// The node's outputs, by position; "" for one that is left out.
     #[getter]
     fn output_names(&self, py: Python<'_>) -> Vec<Py<PyString>> {
         self.names
@@ -162,6 +165,7 @@ impl PyKernelInvocation {
             .collect()
     }
 
+    /// The values of the inputs, by position; None for one that is left out.
     #[getter]
     fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let values: Vec<Option<RuntimeValue>> = {
@@ -180,10 +184,12 @@ impl PyKernelInvocation {
         Ok(list)
     }
 
+    /// Return whether an input, or an output that was put, has this name.
     fn has(&self, name: &Bound<'_, PyString>) -> PyResult<bool> {
         Ok(self.find(name)?.is_some())
     }
 
+    /// Return an input that is a tensor, or an output that was put.
     fn get(&self, name: &Bound<'_, PyString>) -> PyResult<PyTensor> {
         match self.require(name)? {
             RuntimeValue::Tensor(tensor) => Ok(PyTensor::new(
@@ -199,11 +205,13 @@ impl PyKernelInvocation {
         }
     }
 
+    /// Return an input of whatever kind, or an output that was put.
     fn get_value<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let value = self.require(name)?;
         value::write(name.py(), value, &name.clone().unbind(), &self.warned)
     }
 
+    /// Set an output. An array is taken as it is, so it must not be changed afterwards.
     #[pyo3(signature = (name, value, kind = "intermediate"))]
     fn put(
         &self,
@@ -221,10 +229,12 @@ impl PyKernelInvocation {
         self.set_output(index, value, name)
     }
 
+    /// Set an output of whatever kind: a dict is a struct, a list a sequence.
     fn put_value(&self, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.put(name, value, "intermediate")
     }
 
+    /// Ask for the rows behind a retained input, when the graph feeds an output back into it.
     fn reserve_persistent_append(
         &self,
         py: Python<'_>,
@@ -260,6 +270,7 @@ impl PyKernelInvocation {
         Ok(Some(made))
     }
 
+    /// End the writing of reserved rows, and make the whole result an output.
     fn commit_persistent_append(
         &self,
         py: Python<'_>,
@@ -287,6 +298,7 @@ impl PyKernelInvocation {
         Ok(PyTensor::new(tensor, name, self.warned.clone()))
     }
 
+    /// Record an event of this node, as `RuntimeContext.record_event` does.
     #[pyo3(signature = (action, **fields))]
     fn record_event(
         &self,

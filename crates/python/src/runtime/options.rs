@@ -8,6 +8,7 @@ use pyo3::types::PyBool;
 use refeed_graph::BindingUses;
 use refeed_runtime::{AppendReuse, RuntimeSessionOptions};
 
+/// Settings of a session or state. They are copied when one is made; later changes have no effect.
 #[pyclass(name = "RuntimeSessionOptions", module = "refeed.runtime", eq)]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PyRuntimeSessionOptions {
@@ -149,6 +150,7 @@ impl PyRuntimeSessionOptions {
         })
     }
 
+    /// Rows that the first append reserves.
     #[getter]
     fn persistent_tensor_initial_capacity(&self) -> usize {
         self.inner.persistent_tensor_initial_capacity
@@ -161,6 +163,7 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    /// When an append may happen in place.
     #[getter]
     fn append_reuse(&self) -> &'static str {
         match self.inner.append_reuse {
@@ -175,6 +178,7 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    /// How often a bound input may be used; None for what the model says.
     #[getter]
     fn binding_uses(&self) -> Option<&'static str> {
         self.inner.binding_uses.map(BindingUses::as_str)
@@ -186,6 +190,7 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    /// The expected length of growing axes; a reservation, not a limit.
     #[getter]
     fn max_length(&self) -> Option<usize> {
         self.inner.max_length
@@ -197,6 +202,7 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    /// Most bytes in use at once.
     #[getter]
     fn memory_limit(&self) -> Option<usize> {
         self.inner.memory_limit
@@ -208,6 +214,7 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    /// Whether a session checks its outputs.
     #[getter]
     fn check_shapes(&self) -> bool {
         self.inner.check_shapes
@@ -219,6 +226,7 @@ impl PyRuntimeSessionOptions {
         Ok(())
     }
 
+    /// Whether attention in single nodes runs through the attention kernel.
     #[getter]
     fn recognize_attention(&self) -> bool {
         self.inner.recognize_attention

@@ -15,6 +15,7 @@ use refeed_runtime::paged_attention::{
 };
 use refeed_values::{DType, Tensor};
 
+/// How the keys or the values of new pages are kept.
 #[pyclass(name = "PageFormat", module = "refeed.runtime", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyPageFormat {
@@ -47,16 +48,19 @@ impl PyPageFormat {
         Ok(PyPageFormat { inner })
     }
 
+    /// The number of the element type.
     #[getter]
     fn storage_type(&self) -> i32 {
         self.inner.storage as i32
     }
 
+    /// What one step of the codes is worth.
     #[getter]
     fn scale(&self) -> f32 {
         self.inner.scale
     }
 
+    /// The code that stands for 0.
     #[getter]
     fn zero_point(&self) -> i32 {
         self.inner.zero_point
@@ -72,6 +76,7 @@ impl PyPageFormat {
     }
 }
 
+/// What an execution of ``ai.rt::PagedAttention`` cost, or several together.
 #[pyclass(name = "PagedStatistics", module = "refeed.runtime", frozen, eq)]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PyPagedStatistics {
@@ -94,36 +99,44 @@ impl PyPagedStatistics {
 
 #[pymethods]
 impl PyPagedStatistics {
+    /// Payload bytes of new pages: what was copied or converted.
     #[getter]
     fn copied_bytes(&self) -> u64 {
         self.inner.copied_bytes
     }
 
+    /// FLOAT bytes of the quantised keys and values of every visible token, for each query row and query head.
+    /// Defined, not measured.
     #[getter]
     fn dequantized_bytes(&self) -> u64 {
         self.inner.dequantized_bytes
     }
 
+    /// Bytes of one double a value column. Defined, not measured; of several executions, the most.
     #[getter]
     fn peak_workspace_bytes(&self) -> u64 {
         self.inner.peak_workspace_bytes
     }
 
+    /// Pages that were looked at to check the cache; those that an earlier execution checked do not count.
     #[getter]
     fn validated_pages(&self) -> u64 {
         self.inner.validated_pages
     }
 
+    /// FLOAT bytes of codes that were turned into numbers, once for all query rows and heads that share them.
     #[getter]
     fn decoded_bytes(&self) -> u64 {
         self.inner.decoded_bytes
     }
 
+    /// Bytes that one task of the computation works in; of several executions, the most.
     #[getter]
     fn tile_bytes(&self) -> u64 {
         self.inner.tile_bytes
     }
 
+    /// All counts by name.
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (name, count) in self.named() {
@@ -183,6 +196,8 @@ fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
     }
 }
 
+/// The kernel of ``ai.rt::PagedAttention``: attention to a cache in pages and to new tokens, which become further
+/// pages.
 #[pyclass(name = "PagedAttention", module = "refeed.runtime", frozen)]
 pub(crate) struct PyPagedAttention {
     inner: PagedAttention,
@@ -221,6 +236,7 @@ impl PyPagedAttention {
         Ok(PyPagedAttention { inner })
     }
 
+    /// Make it the kernel of the operator, for the calls with a context or for the whole process.
     #[pyo3(signature = (context = None))]
     fn register(
         &self,
@@ -287,12 +303,14 @@ impl PyPagedAttention {
             .into_pyobject(py)
     }
 
+    /// Those of the last execution that succeeded, by any kernel of this registration.
     fn statistics(&self) -> PyPagedStatistics {
         PyPagedStatistics {
             inner: self.inner.statistics(),
         }
     }
 
+    /// Those of all executions together.
     fn total_statistics(&self) -> PyPagedStatistics {
         PyPagedStatistics {
             inner: self.inner.total_statistics(),
@@ -304,6 +322,8 @@ impl PyPagedAttention {
     }
 }
 
+/// Make `PagedAttention` the kernel of ``ai.rt::PagedAttention``, for the calls with a context or for the whole
+/// process.
 #[pyfunction]
 #[pyo3(signature = (context = None, *, format_selector = None, partial_blocks = "sealed"))]
 pub(crate) fn register_paged_attention<'py>(

@@ -36,16 +36,19 @@ impl PySharedQuantizedValue {
 
 #[pymethods]
 impl PySharedQuantizedValue {
+    /// A message of the value, with `parameter_ref`; its payload is shared, the message is a new one each time.
     #[getter]
     fn encoded<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         encoded_message(py, &self.value)
     }
 
+    /// Name of the parameter set.
     #[getter]
     fn parameter_ref(&self) -> &str {
         self.value.parameters().map_or("", |set| set.name())
     }
 
+    /// The payload: a reserved zero byte, the values of outliers, the codes.
     #[getter]
     fn raw_data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.value.payload().as_bytes().unwrap_or_default())

@@ -17,6 +17,7 @@ use refeed_graph::types::ValueInfo;
 use refeed_runtime::{PersistentValueState, RuntimeContext, RuntimeSession, RuntimeSessionOptions};
 use std::sync::Arc;
 
+/// A compiled model whose runs remember nothing. Threads may run one session at the same time.
 #[pyclass(name = "RuntimeSession", module = "refeed.runtime", frozen)]
 pub(crate) struct PyRuntimeSession {
     inner: RuntimeSession,
@@ -93,6 +94,7 @@ impl PyRuntimeSession {
         PyRuntimeSession::make(model.py(), source::model(model, true)?, options, context)
     }
 
+    /// Run the graph once. Every input that no initializer gives must be fed, bound ones too.
     #[pyo3(signature = (feeds, context = None))]
     fn run<'py>(
         &self,
@@ -112,6 +114,7 @@ impl PyRuntimeSession {
         self.run_feeds(feeds, context.map(Bound::get)).map(Some)
     }
 
+    /// Make a state that shares plan and weights with this session, which costs a few microseconds.
     fn new_state(&self, initial: &Bound<'_, PyAny>) -> PyResult<PyPersistentValueState> {
         let py = initial.py();
         let initial = feeds::values(initial, "initial value", self.inner.model())?;
@@ -128,16 +131,19 @@ impl PyRuntimeSession {
         ))
     }
 
+    /// The model.
     #[getter]
     fn model(&self) -> PyModel {
         PyModel::new(self.inner.model().clone())
     }
 
+    /// The attention that the graph writes out in single nodes; empty with ``recognize_attention=False``.
     #[getter]
     fn attention(&self) -> Vec<PyAttentionForm> {
         PyAttentionForm::all(self.inner.attention())
     }
 
+    /// Return what a state's calls will do for each binding, as far as the graph tells.
     fn forecast(&self) -> Vec<String> {
         self.inner
             .forecast()
@@ -146,6 +152,7 @@ impl PyRuntimeSession {
             .collect()
     }
 
+    /// What the operators' rules say of the graph outputs: often more than their declarations do.
     #[getter]
     fn output_types(&self) -> Vec<PyValueInfo> {
         let outputs = self.inner.model().outputs().iter();
@@ -161,6 +168,7 @@ impl PyRuntimeSession {
             .collect()
     }
 
+    /// Bytes that tensors of this session have in use.
     #[getter]
     fn live_bytes(&self) -> usize {
         self.inner.live_bytes()

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The state of one request: a model whose bound inputs are fed by its own outputs.
 #[pyclass(name = "PersistentValueState", module = "refeed.runtime", frozen)]
 pub(crate) struct PyPersistentValueState {
     inner: PersistentValueState,
@@ -118,6 +119,7 @@ impl PyPersistentValueState {
         Ok(Self::new_of(inner, names, context))
     }
 
+    /// Make a state that starts with the values of a file. Settings and context are as for the constructor.
     #[classmethod]
     #[pyo3(signature = (model, path, options = None, *, persistent_tensor_initial_capacity = None,
         append_reuse = None, binding_uses = None, max_length = None, memory_limit = None, check_shapes = None,
@@ -156,6 +158,7 @@ impl PyPersistentValueState {
         Ok(Self::new_of(inner, names, context))
     }
 
+    /// Run one step: retained values and `feeds` in, all graph outputs out. Bound outputs are retained.
     #[pyo3(signature = (context = None, feeds = None, completion = None))]
     fn run<'py>(
         &self,
@@ -200,6 +203,7 @@ impl PyPersistentValueState {
         Ok(outputs)
     }
 
+    /// Replace every retained value, without a copy.
     fn reset(&self, initial: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = initial.py();
         run::attached(py, || self.inner.check_open())?;
@@ -213,27 +217,32 @@ impl PyPersistentValueState {
         })
     }
 
+    /// Release the retained values. Closing again does nothing; any other use is an error from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         run::detached(py, || self.inner.close())
     }
 
+    /// The retained values by input name: shared views, not copies.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = run::attached(py, || self.inner.values())?;
         by_name(py, values, &self.warned)
     }
 
+    /// Make a second state with the same values, which goes its own way from here.
     fn fork(&self, py: Python<'_>) -> PyResult<PyPersistentValueState> {
         let inner = run::attached(py, || self.inner.fork())?;
         let names = Arc::clone(&self.names);
         Ok(Self::new_of(inner, names, self.context.clone()))
     }
 
+    /// Keep the first `length` rows of every value that grows, as if the later steps had not been.
     fn truncate(&self, py: Python<'_>, length: &Bound<'_, PyAny>) -> PyResult<()> {
         let length = size(length, "length")?;
         run::detached(py, || self.inner.truncate(length))
     }
 
+    /// Make every value's batch the rows `rows` of what it was: reordered, repeated, fewer or more.
     #[pyo3(signature = (rows, axes = None))]
     fn select(&self, rows: &Bound<'_, PyAny>, axes: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let py = rows.py();
@@ -241,34 +250,41 @@ impl PyPersistentValueState {
         run::detached(py, || self.inner.select(&rows, &axes))
     }
 
+    /// Return the values as they are now, to go back to: handles, not copies.
     fn checkpoint(&self, py: Python<'_>) -> PyResult<PyCheckpoint> {
         let inner = run::attached(py, || self.inner.checkpoint())?;
         Ok(PyCheckpoint::new(inner, self.warned.clone()))
     }
 
+    /// Go back to a checkpoint of this state, or of another one of the same model.
     fn restore(&self, py: Python<'_>, checkpoint: &Bound<'_, PyCheckpoint>) -> PyResult<()> {
         run::attached(py, || self.inner.restore(&checkpoint.get().inner))
     }
 
+    /// Write the retained values to a file, whole or not at all (docs/state-files.md).
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         run::detached(py, || self.inner.save(path))
     }
 
+    /// Replace every retained value by those of a file.
     fn load(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         run::detached(py, || self.inner.load(path))
     }
 
+    /// Return what the last call did for each binding, and why.
     fn explain(&self, py: Python<'_>) -> PyResult<PyExplanation> {
         Ok(PyExplanation::new(run::attached(py, || {
             self.inner.explain()
         })?))
     }
 
+    /// The model.
     #[getter]
     fn model(&self) -> PyModel {
         PyModel::new(self.inner.model().clone())
     }
 
+    /// Bytes that tensors of this state have in use.
     #[getter]
     fn live_bytes(&self) -> usize {
         self.inner.live_bytes()

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use refeed_values::{DType, StringTensor};
 
+/// A tensor of STRING, as calls give it back.
 #[pyclass(name = "StringTensor", module = "refeed.runtime", frozen)]
 pub(crate) struct PyStringTensor {
     strings: StringTensor,
@@ -72,26 +73,31 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<Option<StringTensor>> 
 
 #[pymethods]
 impl PyStringTensor {
+    /// The name that the call gives it.
     #[getter]
     fn name(&self, py: Python<'_>) -> Py<PyString> {
         self.name.clone_ref(py)
     }
 
+    /// Extents.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.strings.shape())
     }
 
+    /// Number of axes.
     #[getter]
     fn ndim(&self) -> usize {
         self.strings.shape().len()
     }
 
+    /// `TensorProto.STRING`.
     #[getter]
     fn data_type(&self) -> i32 {
         DType::String.to_onnx()
     }
 
+    /// Return a new array of `str` objects; of `bytes` where a text is not UTF-8.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let numpy = py.import("numpy")?;
         let array = numpy.call_method1("empty", (self.strings.elements().len(), "object"))?;
@@ -117,6 +123,7 @@ impl PyStringTensor {
         }
     }
 
+    /// Return the texts as nested lists; of no axes, the text.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.numpy(py)?.call_method0("tolist")
     }

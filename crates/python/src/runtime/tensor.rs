@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the consumers of one owner's tensors were warned of a copy.
 pub(crate) type Warned = Arc<AtomicBool>;
 
+/// A handle to a value. Its memory is shared and never written; its metadata is its own.
 #[pyclass(name = "Tensor", module = "refeed.runtime")]
 pub(crate) struct PyTensor {
     tensor: Tensor,
@@ -83,6 +84,7 @@ impl PyTensor {
         })
     }
 
+    /// The value's name.
     #[getter]
     fn name(&self, py: Python<'_>) -> Py<PyString> {
         self.name.clone_ref(py)
@@ -93,6 +95,7 @@ impl PyTensor {
         self.name = name.unbind();
     }
 
+    /// Extents, outermost first. Assigning another shape of as many elements changes this handle only.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.tensor.shape())
@@ -119,6 +122,7 @@ impl PyTensor {
         Ok(())
     }
 
+    /// The element type's number in `onnx.TensorProto`. Assigning one of the same width changes this handle only.
     #[getter]
     fn data_type(&self) -> i32 {
         self.tensor.dtype().to_onnx()
@@ -139,6 +143,7 @@ impl PyTensor {
         Ok(())
     }
 
+    /// The NumPy element type; `ml_dtypes` for BFLOAT16 and FLOAT8.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let descr = interop::numpy::descr(py, self.tensor.dtype())
@@ -146,21 +151,25 @@ impl PyTensor {
         Ok(descr.into_any())
     }
 
+    /// Strides in elements, outermost first.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.tensor.strides())
     }
 
+    /// Bytes that the elements take when dense.
     #[getter]
     fn nbytes(&self) -> usize {
         self.tensor.bytes()
     }
 
+    /// Number of axes.
     #[getter]
     fn ndim(&self) -> usize {
         self.tensor.rank()
     }
 
+    /// Return a read-only view as an array, strides included. Nothing is copied.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         interop::numpy::export(py, &self.tensor).map_err(|refused| self.refuse(py, refused))
     }

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyString};
 use refeed_runtime::Checkpoint;
 use refeed_values::RuntimeValue;
 
+/// The retained values of a state at one moment: handles, not copies. It keeps their memory alive.
 #[pyclass(name = "Checkpoint", module = "refeed.runtime", frozen)]
 pub(crate) struct PyCheckpoint {
     pub(crate) inner: Checkpoint,
@@ -22,11 +23,13 @@ impl PyCheckpoint {
 
 #[pymethods]
 impl PyCheckpoint {
+    /// The values by input name: shared views.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, self.inner.values(), &self.warned)
     }
 
+    /// The model whose values these are.
     #[getter]
     fn model(&self) -> PyModel {
         PyModel::new(self.inner.model().clone())
