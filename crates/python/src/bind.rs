@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyString};
 use refeed_graph::bind::{BoundPair, PublishRequest, bind as bind_model, schemes};
 use refeed_graph::{BindReport, BindRequest, BindingUses, Publish, UnknownPolicy};
 
-/// One binding of a bound model.
+/// One binding of a bound model, and what found it.
 #[pyclass(name = "BoundPair", module = "refeed", frozen)]
 pub(crate) struct PyBoundPair {
     inner: BoundPair,
@@ -155,7 +155,7 @@ fn pairs_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
     Ok(pairs)
 }
 
-/// Writes bindings into a model's graph.
+/// Write persistent bindings into a model's graph. Nothing is guessed, and what is ambiguous is an error.
 #[pyfunction]
 #[pyo3(signature = (model, pairs = None, patterns = None, *, uses = None, publish = None))]
 pub(crate) fn bind(
@@ -194,7 +194,7 @@ pub(crate) fn bind(
     Ok((PyModel::new(bound), PyBindReport { inner: report }))
 }
 
-/// The table of known naming schemes: name, who writes such names, templates.
+/// Return the table of known naming schemes: name, who writes such names, templates.
 #[pyfunction]
 pub(crate) fn known_schemes() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     let list = |templates: &'static [(&'static str, Publish)]| {

@@ -36,6 +36,7 @@ impl PyValueInfo {
         &self.inner.name
     }
 
+    /// The declared type as text, such as ``FLOAT[batch, 8]``.
     #[getter]
     fn r#type(&self) -> String {
         self.inner.ty.to_string()
@@ -72,7 +73,7 @@ impl PyValueInfo {
     }
 }
 
-/// One declared pair.
+/// One pair: an output that is the next value of an input.
 #[pyclass(name = "Binding", module = "refeed", frozen)]
 pub(crate) struct PyBinding {
     inner: Binding,
@@ -106,7 +107,7 @@ impl PyBinding {
     }
 }
 
-/// One operator of a model, and whether it can be computed.
+/// One operator of a model.
 #[pyclass(name = "OperatorUse", module = "refeed", frozen)]
 pub(crate) struct PyOperatorUse {
     inner: OperatorUse,
@@ -303,7 +304,7 @@ impl PyModel {
     }
 }
 
-/// Reads a model.
+/// Read and validate a model.
 #[pyfunction]
 #[pyo3(signature = (model, *, mmap = true))]
 pub(crate) fn load(model: &Bound<'_, PyAny>, mmap: bool) -> PyResult<PyModel> {

@@ -4,6 +4,7 @@ use crate::runtime::tensor::size;
 use pyo3::prelude::*;
 use refeed_values::RawBufferAllocator;
 
+/// An allocator that a caller brings to the calls of a context. Abstract: make one of its kinds.
 #[pyclass(
     name = "RawBufferAllocator",
     module = "refeed.runtime",

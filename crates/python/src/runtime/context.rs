@@ -69,7 +69,7 @@ impl PyOpsetId {
     }
 }
 
-/// The opset `version` of ai.onnx.
+/// Return version `version` of the domain ai.onnx.
 #[pyfunction]
 pub(crate) fn default_opset(version: i64) -> PyOpsetId {
     PyOpsetId {

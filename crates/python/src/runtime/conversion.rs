@@ -14,7 +14,7 @@ use refeed_graph::values;
 use refeed_proto::TensorProto;
 use refeed_values::{Allocator, DType, Extent, Layout, Tensor, TensorMut};
 
-/// The tensor of a message.
+/// Return the tensor of a message: a `Tensor`, or a `StringTensor` of texts.
 #[pyfunction]
 #[pyo3(signature = (tensor, /))]
 pub(crate) fn tensor_from_proto<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -25,7 +25,7 @@ pub(crate) fn tensor_from_proto<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bou
     value::write(py, read, &name, &Warned::default())
 }
 
-/// The message of a tensor.
+/// Return the message of a tensor: its elements are `raw_data`, which shares the tensor's memory.
 #[pyfunction]
 #[pyo3(signature = (tensor, /))]
 pub(crate) fn tensor_to_proto<'py>(
@@ -49,7 +49,7 @@ pub(crate) fn tensor_to_proto<'py>(
     message_of(py, &proto)
 }
 
-/// The bytes of a tensor as an array of one axis.
+/// Return the bytes of a tensor as a read-only uint8 array of one axis, which shares the tensor's memory.
 #[pyfunction]
 #[pyo3(signature = (tensor, /, steal = false))]
 pub(crate) fn tensor_to_numpy<'py>(
@@ -74,7 +74,7 @@ pub(crate) fn tensor_to_numpy<'py>(
     Ok(array)
 }
 
-/// A tensor from its bytes.
+/// Return a tensor of these bytes.
 #[pyfunction]
 #[pyo3(signature = (name, data_type, shape, raw, copy = true))]
 pub(crate) fn tensor_from_numpy<'py>(

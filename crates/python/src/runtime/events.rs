@@ -85,7 +85,7 @@ impl PyRuntimeEvent {
         self.inner.duration_ns
     }
 
-    /// All runs of the process share one pool of threads.
+    /// Always 0: the process has one pool of threads.
     #[getter]
     fn cpu_executor_instance_id(&self) -> i64 {
         0
@@ -97,7 +97,7 @@ impl PyRuntimeEvent {
         self.inner.threads
     }
 
-    /// The CPU.
+    /// Always -1: the CPU.
     #[getter]
     fn device(&self) -> i64 {
         -1

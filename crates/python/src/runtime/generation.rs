@@ -29,7 +29,8 @@ impl IntoPyErr for GenerationError {
     }
 }
 
-/// Counts are signed here, so that a negative one is told by the call that uses it, in the order of its checks.
+/// Settings of a generation. Lists and dictionaries are copied: assign a whole one to change it.
+// Counts are signed here, so that a negative one is told by the call that uses it, in the order of its checks.
 #[pyclass(
     name = "GenerationOptions",
     module = "refeed.runtime",
@@ -38,62 +39,91 @@ impl IntoPyErr for GenerationError {
 )]
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyGenerationOptions {
+    /// Most tokens that one call adds to a row.
     #[pyo3(get, set)]
     max_new_tokens: i64,
+    /// 0: the most probable token. Positive: a draw from ``softmax(logits / temperature)``.
     #[pyo3(get, set)]
     temperature: f64,
+    /// Makes draws repeatable; without one, each call draws differently.
     #[pyo3(get, set)]
     seed: Option<u64>,
+    /// A token that ends its row.
     #[pyo3(get, set)]
     eos_token_id: Option<i64>,
+    /// What rows that have ended are filled with; the end token when absent.
     #[pyo3(get, set)]
     pad_token_id: Option<i64>,
+    /// The graph input of the token ids.
     #[pyo3(get, set)]
     input_ids_name: String,
+    /// The graph output of the logits.
     #[pyo3(get, set)]
     logits_name: String,
+    /// The graph input of the mask, when there is one of this name.
     #[pyo3(get, set)]
     attention_mask_name: String,
+    /// The graph input of the positions, when there is one of this name.
     #[pyo3(get, set)]
     position_ids_name: String,
+    /// Draws are among so many of the most probable tokens; equal ones count by their number.
     #[pyo3(get, set)]
     top_k: Option<i64>,
+    /// Draws are among the most probable tokens that together have this probability, in (0, 1].
     #[pyo3(get, set)]
     top_p: Option<f64>,
+    /// Draws are among tokens at least this many times as probable as the most probable one.
     #[pyo3(get, set)]
     min_p: Option<f64>,
+    /// Divides positive and multiplies negative logits of tokens that stand in the row.
     #[pyo3(get, set)]
     repetition_penalty: f64,
+    /// Subtracted from the logits of tokens that this call has generated in the row.
     #[pyo3(get, set)]
     presence_penalty: f64,
+    /// The same, as many times as the token was generated.
     #[pyo3(get, set)]
     frequency_penalty: f64,
+    /// Added to the logits of single tokens; negative infinity forbids one.
     #[pyo3(get, set)]
     logit_bias: BTreeMap<i64, f64>,
+    /// Sequences of tokens that are not generated.
     #[pyo3(get, set)]
     bad_words: Vec<Vec<i64>>,
+    /// More tokens that end their row.
     #[pyo3(get, set)]
     stop_token_ids: Vec<i64>,
+    /// Sequences of generated tokens that end their row.
     #[pyo3(get, set)]
     stop_sequences: Vec<Vec<i64>>,
+    /// Tokens that end a row are forbidden before so many were generated.
     #[pyo3(get, set)]
     min_new_tokens: i64,
+    /// Most tokens that a row may have, prompt included.
     #[pyo3(get, set)]
     max_length: Option<i64>,
+    /// Sequences for each prompt, from one evaluation of it; of beams, the best ones.
     #[pyo3(get, set)]
     num_return_sequences: i64,
+    /// Width of a beam search; 1: none.
     #[pyo3(get, set)]
     num_beams: i64,
+    /// Beams are ranked by log-probability over new length to this power.
     #[pyo3(get, set)]
     length_penalty: f64,
+    /// Whether log-probabilities are told: of the model's own distribution.
     #[pyo3(get, set)]
     log_probabilities: bool,
+    /// Prompts are evaluated in pieces of at most so many tokens (models with bindings).
     #[pyo3(get, set)]
     prefill_chunk: Option<i64>,
+    /// Whether a `Generator` lets rows go that have ended, so that they cost nothing.
     #[pyo3(get, set)]
     drop_finished: bool,
+    /// The number of the first row in the random stream, for parts of a batch.
     #[pyo3(get, set)]
     first_row: u64,
+    /// Which axis of each retained value is the batch, where declarations do not tell.
     #[pyo3(get, set)]
     batch_axes: BTreeMap<String, Option<usize>>,
 }

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// A token that was generated.
+/// A token that was generated. Made by a `Generator`.
 #[pyclass(name = "GeneratedToken", module = "refeed.runtime", frozen)]
 pub(crate) struct PyGeneratedToken {
     inner: GeneratedToken,
@@ -65,7 +65,7 @@ impl PyGeneratedToken {
     }
 }
 
-/// What a call has generated.
+/// What one call has generated, one entry a sequence: row by row, and of beams the best first.
 #[pyclass(name = "Generation", module = "refeed.runtime", frozen)]
 pub(crate) struct PyGeneration {
     sequences: Vec<GeneratedSequence>,
@@ -424,7 +424,7 @@ impl PyGenerator {
         PyList::new(py, self.take(py)?.tokens())
     }
 
-    /// The number of tokens of the longest row, padding included.
+    /// The number of tokens of the longest row, with the padding that it is fed with.
     #[getter]
     fn length(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.take(py)?.length())
@@ -490,7 +490,7 @@ impl PyGenerator {
         Ok(explanation.map(PyExplanation::new))
     }
 
-    /// The retained values by input name: shared views.
+    /// The retained values by input name: shared views. Where rows run one by one, those of the first.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let inner = self.take(py)?;
@@ -528,7 +528,7 @@ impl PyGenerator {
     }
 }
 
-/// Tokens one by one.
+/// Tokens one by one, as `Generator.stream` makes them. The next call of the generator ends it.
 #[pyclass(name = "TokenStream", module = "refeed.runtime", frozen)]
 pub(crate) struct PyTokenStream {
     generator: Py<PyGenerator>,

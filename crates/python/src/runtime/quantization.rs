@@ -18,7 +18,7 @@ use refeed_proto::{ModelProto, StructTypeProto, TensorProto, TypeProto};
 use refeed_values::encoded::{self, Plan, Role};
 use refeed_values::{Allocator, DType, EncodedValue, Tensor};
 
-/// An encoded value that refers to a model's shared parameters, and keeps them.
+/// A quantised tensor whose parameters a model shares; it keeps them, whatever becomes of the model.
 #[pyclass(name = "SharedQuantizedValue", module = "refeed.runtime", frozen)]
 pub(crate) struct PySharedQuantizedValue {
     value: EncodedValue,
@@ -90,7 +90,7 @@ fn encoded_of(
     }
 }
 
-/// Encodes a tensor with the shared parameters of a model.
+/// Encodes a tensor with a set of the model. Numbers outside the range of the shared scales saturate.
 #[pyfunction]
 #[pyo3(signature = (tensor, model, name))]
 pub(crate) fn quantize_tensor_shared(
@@ -106,7 +106,7 @@ pub(crate) fn quantize_tensor_shared(
     Ok(PySharedQuantizedValue { value })
 }
 
-/// The value with its parameters inside.
+/// Gives the value with its parameters inside, so that it needs no model.
 #[pyfunction]
 #[pyo3(signature = (value, model = None))]
 pub(crate) fn materialize_quantized_value<'py>(
@@ -119,7 +119,7 @@ pub(crate) fn materialize_quantized_value<'py>(
     encoded_form(py, &whole)
 }
 
-/// The elements of an encoded value.
+/// Decodes a value: affine layouts to FLOAT, values of the affine profile to the type that they declare.
 #[pyfunction]
 #[pyo3(signature = (value, model = None))]
 pub(crate) fn dequantize_tensor(
@@ -133,7 +133,7 @@ pub(crate) fn dequantize_tensor(
     Ok(PyTensor::new(tensor, name, Warned::default()))
 }
 
-/// The struct type of values that refer to a set.
+/// Gives the struct type of values that refer to a set of the model: what they hold themselves.
 #[pyfunction]
 #[pyo3(signature = (model, name))]
 pub(crate) fn make_shared_quantization_type<'py>(
@@ -148,7 +148,7 @@ pub(crate) fn make_shared_quantization_type<'py>(
     message_of(py, &ty)
 }
 
-/// The struct type of values with affine codes in blocks that carry their parameters.
+/// Makes the struct type of values with affine codes in blocks, which carry all their parameters.
 #[pyfunction]
 #[pyo3(signature = (data_type, count, block_size = 128, *, permutation = false, matrix_size = 0, outliers = 0))]
 pub(crate) fn make_affine_quantization_type(
@@ -177,7 +177,7 @@ pub(crate) fn make_affine_quantization_type(
     message_of(py, &ty)
 }
 
-/// Adds a set of parameters to a model message.
+/// Adds a set of quantisation parameters that values of the model share.
 #[pyfunction]
 #[pyo3(signature = (
     model, name, storage_type, logical_type, *, scales, zero_points = None, offsets = None, codebooks = None,
