@@ -110,6 +110,19 @@ def test_files_beside_the_model(name: str, content: str, text: str, capsys: Capt
         assert name in message or name == "chat_template.jinja"
 
 
+def test_inputs_that_nothing_gives_a_value(capsys: Capture, cases: pathlib.Path) -> None:
+    message = told(capsys, "generate", cases / "optimum_llama", "--prompt-ids", "1,2")
+    assert "input past_key_values.0.key: expected a binding or a default" in message
+    assert "--bind known --uses any" in message
+    # A cache of fixed extent needs more than the command knows.
+    bound = ("--bind", "known", "--uses", "any", "--json")
+    message = told(capsys, "generate", cases / "mobius_llama_static", "--prompt-ids", "1,2", *bound)
+    assert "input write_indices: expected a binding or a default" in message
+    assert "--bind" not in message
+    message = told(capsys, "generate", cases / "real_silero_16k_op15", "--prompt-ids", "1")
+    assert "the model has no graph input `input_ids`; it has `input`, `state`, `sr`" in message
+
+
 def test_a_length_of_the_file_that_the_prompt_has_already(capsys: Capture, folder: pathlib.Path) -> None:
     (folder / "generation_config.json").write_text(json.dumps({"max_length": 2}))
     assert "max_length: expected more than the 3 tokens of row 0, got 2" in told(

@@ -30,7 +30,7 @@ def stored(case: dict[str, Any], ref: dict[str, Any]) -> tuple[Array, Array, Arr
     Where the runtime that made a reference rounds the inputs of products to 8 bits, another file has the logits without
     that; the tokens end with the first one that differs then from what was fed.
     """
-    arrays = {}
+    arrays: dict[str, Array] = {}
     for name in ("file", "exact"):
         if name in ref:
             with np.load(DATA / case["dir"] / ref[name]) as file:

@@ -119,6 +119,7 @@ class Conversation:
 def run(options: argparse.Namespace) -> int:
     """Read questions and print answers until the input ends."""
     opened = open_decoder(options)
+    opened.check_inputs()
     conversation = Conversation(opened, opened.options(options), options.system, opened.stop(options))
     opened.tell(options)
     left: list[Conversation] = []

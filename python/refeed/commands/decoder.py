@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import pathlib
 import sys
+from collections.abc import Collection
 from typing import Any, TextIO
 
 import refeed
@@ -27,6 +28,10 @@ GENERATION = (
     "frequency_penalty",
     "seed",
 )
+
+
+# Inputs that a generation makes, by what the settings call them.
+MADE = ("input_ids", "attention_mask", "position_ids")
 
 
 def positive(text: str) -> int:
@@ -123,6 +128,17 @@ class OpenedDecoder:
         if self.tokenizer is None:
             raise refeed.ValueTypeError(f"text: expected a tokenizer.json beside the model, got none{instead}")
         return self.tokenizer
+
+    def check_inputs(self, feeds: Collection[str] = ()) -> None:
+        """Refuse a model with an input that nothing gives a value, and say what might."""
+        named = {name: self.settings.names.get(name, name) for name in MADE}
+        given = {*named.values(), *feeds, *self.model.initializer_names, *(pair.input for pair in self.model.bindings)}
+        left = next((value.name for value in self.model.inputs if value.name not in given), None)
+        if left is None or named["input_ids"] not in {value.name for value in self.model.inputs}:
+            # Nothing is missing, or the generator tells that this is no language model.
+            return
+        instead = "" if self.model.bindings else "; --bind known --uses any binds the caches of most exports"
+        raise refeed.ValueTypeError(f"input {left}: expected a binding or a default, got neither{instead}")
 
     def check_ids(self, ids: list[int]) -> None:
         """Refuse token ids that the declared vocabulary does not have."""

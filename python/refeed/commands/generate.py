@@ -162,6 +162,7 @@ def _generator(
     path = encoder.find(options, opened.model)
     if path is None:
         opened.check_ids(ids)
+        opened.check_inputs()
         generator = Generator(opened.model, settings, context=context)
         start = ids
     else:
@@ -169,6 +170,7 @@ def _generator(
         encoded = encoder.encode(path, opened, dict(options.encoder_feed), ids, folder)
         start = encoded.start
         feeds, later = encoded.feeds, encoded.later_feeds
+        opened.check_inputs(feeds)
         generator = Generator(opened.model, settings, feeds=feeds, later_feeds=later, context=context)
     generator.append(start)
     return generator, start
