@@ -1,6 +1,7 @@
 //! Matrix products: decode shapes in bytes read a second, prefill shapes in multiply-adds a second.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use refeed_kernels::matmul::nbits::{Layout, Numbers, Weights, Zeros, multiply};
 use refeed_kernels::{Compute, Isa, ThreadPool, matmul::matmul};
 use refeed_values::View;
 use std::hint::black_box;
@@ -71,5 +72,43 @@ fn prefill(c: &mut Criterion) {
     );
 }
 
-criterion_group!(benches, decode, prefill);
+/// Weights of 4 and 8 bits in blocks of 32, in bytes read a second; the same extents as [`decode`]'s.
+fn nbits(c: &mut Criterion) {
+    let mut group = c.benchmark_group("matmul/nbits");
+    group.sample_size(10);
+    for bits in [4, 8] {
+        for [m, k, n] in [
+            [1, 2048, 8192],
+            [1, 4096, 4096],
+            [4, 1024, 4096],
+            [64, 1024, 4096],
+        ] {
+            let Ok(layout) = Layout::new(bits, k, n, 32) else {
+                continue; // the extents are good
+            };
+            let codes: Vec<u8> = (0..n * layout.row_bytes())
+                .map(|i| ((i * 37) % 251) as u8)
+                .collect();
+            let (a, scales) = (values(m * k), values(n * layout.blocks));
+            let mut out = vec![0f32; m * n];
+            let scales = Numbers::Float(&scales);
+            let weights = Weights::new(layout, &codes, scales, Zeros::Middle);
+            let (Ok(weights), Some(rows)) = (weights, View::from_slice(&a, &[m, k])) else {
+                continue; // as above
+            };
+            group.throughput(Throughput::Bytes(codes.len() as u64));
+            for isa in Isa::available() {
+                let pool = ThreadPool::global();
+                let compute = Compute { isa, pool };
+                let name = BenchmarkId::new(format!("{isa}/{bits}"), format!("{m}x{k}x{n}"));
+                group.bench_function(name, |bencher| {
+                    bencher.iter(|| multiply(&compute, black_box(&rows), &weights, None, &mut out));
+                });
+            }
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decode, nbits, prefill);
 criterion_main!(benches);

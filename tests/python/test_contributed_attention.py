@@ -217,3 +217,66 @@ def test_group_query_attention(
             keep = min(valid, new) if name == "out" else valid
             a, b = (np.take(array[row], range(keep), axis=axis) for array in (got, want))
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"{name} row {row}")
+
+
+def _codes(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Nearest codes, ties to even, saturated."""
+    codes: np.ndarray = np.clip(np.rint(x / scale), -128, 127).astype(np.int8)
+    return codes
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize(("past", "new"), [(0, 1), (0, 70), (5, 1), (130, 1), (9, 3)])
+@pytest.mark.parametrize("window", [-1, 40])
+def test_group_query_attention_over_int8_caches(by_channel: bool, past: int, new: int, window: int) -> None:
+    heads, kv_heads, size = 4, 2, 16
+    rng = np.random.default_rng(past * 10 + new)
+    shape = (1, kv_heads, 1, size) if by_channel else (1,)
+    scales = [(0.02 + 0.02 * rng.random(shape)).astype(np.float32) for _ in range(2)]
+    old = [rng.integers(-128, 128, (1, kv_heads, past, size), dtype=np.int8) for _ in range(2)]
+    query = _normal(1, new, heads * size, seed=1)
+    key, value = _normal(1, new, kv_heads * size, seed=2), _normal(1, new, kv_heads * size, seed=3)
+    total = past + new
+    lengths = [np.array([total - 1], np.int32), np.array([total], np.int32)]
+    names = ["query", "key", "value", "past_key", "past_value", "seqlens", "total", *[""] * 5, "k_scale", "v_scale"]
+    node = helper.make_node(
+        "GroupQueryAttention",
+        names,
+        ["out", "present_key", "present_value"],
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        local_window_size=window,
+        k_quant_type="PER_CHANNEL" if by_channel else "PER_TENSOR",
+        v_quant_type="PER_CHANNEL" if by_channel else "PER_TENSOR",
+        kv_cache_bit_width=8,
+    )
+    feeds = dict(
+        zip([n for n in names if n], [query, key, value, *old, *lengths, *scales], strict=True),
+    )
+    kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
+    outputs = [("out", TensorProto.FLOAT), ("present_key", TensorProto.INT8), ("present_value", TensorProto.INT8)]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info(name, kinds[name], value.shape) for name, value in feeds.items()],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    got = {name: np.asarray(value) for name, value in runtime.RuntimeSession(model).run(feeds).items()}
+    held = []
+    for name, before, fresh, scale in zip(["present_key", "present_value"], old, [key, value], scales, strict=True):
+        rows = fresh.reshape(1, new, kv_heads, size).transpose(0, 2, 1, 3)
+        want = np.concatenate([before, _codes(rows, scale)], axis=2)
+        np.testing.assert_array_equal(got[name], want, err_msg=name)
+        held.append(np.repeat(want.astype(np.float64) * scale.astype(np.float64), heads // kv_heads, axis=1))
+    rows = query.astype(np.float64).reshape(1, new, heads, size).transpose(0, 2, 1, 3)
+    scores = rows @ held[0].transpose(0, 1, 3, 2) / np.sqrt(size)
+    at, seen = np.arange(past, total)[:, None], np.arange(total)[None, :]
+    visible = (seen <= at) & ((window < 0) | (seen > at - window))
+    scores = np.where(visible, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    want = (weights @ held[1]).transpose(0, 2, 1, 3).reshape(1, new, -1)
+    np.testing.assert_allclose(got["out"], want, rtol=1e-4, atol=1e-4)

@@ -16,7 +16,8 @@
 //! <https://onnx.ai/onnx/operators/onnx__Attention.html>.
 
 mod cache;
-mod cells;
+pub(crate) mod cells;
+mod coded;
 mod decode;
 mod dense;
 mod few;
@@ -28,6 +29,7 @@ mod scores;
 mod split;
 mod visibility;
 
+pub use coded::{CodedProblem, CodedRows, coded_attention};
 pub use scores::{ScoreStage, attention_scores};
 pub use visibility::{Mask, Visibility};
 

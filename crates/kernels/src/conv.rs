@@ -4,6 +4,10 @@
 //! with the weights; where there are few positions (a step of a streaming model) as rows, so that the weights are read
 //! once, in place. With few output channels a group (depthwise), sums are taken directly over rows of the input.
 
+mod causal;
+
+pub use causal::{CausalProblem, causal_conv};
+
 use crate::matmul::{MatMulElement, matmul};
 use crate::scratch::Scratch;
 use crate::storage::Real;

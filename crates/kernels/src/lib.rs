@@ -30,6 +30,7 @@ mod error;
 pub mod gather;
 pub mod gemm;
 mod isa;
+pub mod linear_attention;
 pub mod logic;
 pub mod matmul;
 pub mod movement;

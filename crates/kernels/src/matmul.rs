@@ -11,6 +11,7 @@
 mod blocked;
 mod integer;
 pub(crate) mod micro;
+pub mod nbits;
 mod rows;
 
 use crate::storage::Real;

@@ -2,9 +2,11 @@
 //! FLOAT16 values do not overflow; epsilon is added inside the root.
 
 mod channel;
+mod gated;
 mod residual;
 
 pub use channel::{BatchStatistics, batch_norm, lp_normalize, scale_channels};
+pub use gated::{Gate, gated_rms_norm};
 pub use residual::residual_sum;
 
 use crate::matmul::micro::{narrow, widen};

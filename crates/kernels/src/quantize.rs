@@ -13,6 +13,7 @@
 mod decode;
 mod encode;
 mod format;
+mod linear;
 mod parameters;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,10 @@ mod tests;
 pub use decode::Payload;
 pub use encode::{Division, Rows, encode, quantize};
 pub use format::{Format, Storage};
+pub use linear::{
+    INTEGERS, ScaleAndZero, Spread, dequantize_linear, dynamic_parameters, quantize_linear,
+    quantize_rows,
+};
 pub use parameters::Parameters;
 
 use refeed_values::TensorError;

@@ -3,6 +3,7 @@
 mod ai_rt;
 mod attention;
 mod cast;
+mod causal_conv;
 mod concat;
 mod constant;
 mod conv;
@@ -11,12 +12,15 @@ mod gather;
 mod gemm;
 mod heads;
 mod layout;
+mod linear_attention;
 mod logic;
 mod matmul;
+mod matmul_nbits;
 mod movement;
 mod norm;
 mod optional;
 pub mod paged_attention;
+mod quantization;
 mod recurrent;
 mod reduce;
 mod rotary;
@@ -32,6 +36,7 @@ pub(crate) use attention::{
     MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, absorbs,
 };
 pub(crate) use layout::position_of;
+pub(crate) use matmul_nbits::PackedMatMul;
 pub(crate) use sequence::own;
 pub(crate) use told_shape::ToldShape;
 
@@ -42,6 +47,7 @@ const FAMILIES: &[&[KernelEntry]] = &[
     ai_rt::KERNELS,
     attention::KERNELS,
     cast::KERNELS,
+    causal_conv::KERNELS,
     concat::KERNELS,
     constant::KERNELS,
     conv::KERNELS,
@@ -49,11 +55,14 @@ const FAMILIES: &[&[KernelEntry]] = &[
     gather::KERNELS,
     gemm::KERNELS,
     layout::KERNELS,
+    linear_attention::KERNELS,
     logic::KERNELS,
     matmul::KERNELS,
+    matmul_nbits::KERNELS,
     movement::KERNELS,
     norm::KERNELS,
     optional::KERNELS,
+    quantization::KERNELS,
     recurrent::KERNELS,
     reduce::KERNELS,
     rotary::KERNELS,

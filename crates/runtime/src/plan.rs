@@ -12,6 +12,7 @@ mod recognize;
 mod scope;
 mod survey;
 mod walk;
+mod weights;
 
 pub(crate) use build::compile;
 pub use survey::{OperatorUse, survey};

@@ -201,7 +201,10 @@ fn causal_conv(cx: &mut Inference<'_>) -> Result<(), InferError> {
             let Some(carried) = kernel.checked_sub(1) else {
                 return refused("W: expected a kernel of at least 1 element, got 0".to_string());
             };
-            state[2] = Dim::Known(carried);
+            // The contributed operator's kernel may reach further.
+            let dilation = usize::try_from(cx.attributes.int_or("dilation", 1)?).ok();
+            let carried = dilation.and_then(|dilation| carried.checked_mul(dilation));
+            state[2] = carried.map_or(Dim::Unknown, Dim::Known);
         }
     }
     if let Some(past) = past {
@@ -212,6 +215,27 @@ fn causal_conv(cx: &mut Inference<'_>) -> Result<(), InferError> {
     cx.set(0, dtype, x.map(<[Dim]>::to_vec));
     cx.set(1, dtype, Some(state));
     Ok(())
+}
+
+/// What of the contributed operator makes other shapes; no kernel computes it.
+const OTHER_SHAPES: [(&str, i64); 7] = [
+    ("ndim", 1),
+    ("channels_last", 0),
+    ("state_window", 0),
+    ("state_update_capacity", 0),
+    ("state_length", 0),
+    ("input_channel_offset", 0),
+    ("input_channels", 0),
+];
+
+/// Source: the contributed operators of onnxruntime, `com.microsoft.CausalConvWithState`.
+fn contributed_causal_conv(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    for (name, plain) in OTHER_SHAPES {
+        if cx.attributes.int_or(name, plain)? != plain {
+            return Ok(());
+        }
+    }
+    causal_conv(cx)
 }
 
 /// Blocks `[N, C x block, L]` back into an image `[N, C, ...]`.
@@ -304,6 +328,26 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
     )
     .outputs(TWO)
     .attributes(&[Attr::string("activation")]),
+    op(
+        "CausalConvWithState",
+        &[1],
+        Arity::between(2, 4),
+        contributed_causal_conv,
+    )
+    .of("com.microsoft")
+    .outputs(Arity::between(2, 3))
+    .attributes(&[
+        Attr::string("activation"),
+        Attr::int("channels_last"),
+        Attr::int("dilation"),
+        Attr::int("input_channel_offset"),
+        Attr::int("input_channels"),
+        Attr::int("ndim"),
+        Attr::int("state_channels_last"),
+        Attr::int("state_length"),
+        Attr::int("state_update_capacity"),
+        Attr::int("state_window"),
+    ]),
     op("Col2Im", &[18], THREE, col2im).attributes(&[
         Attr::ints("dilations"),
         Attr::ints("pads"),

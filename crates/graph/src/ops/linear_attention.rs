@@ -34,9 +34,25 @@ fn width(packed: &Dim, heads: usize, index: usize) -> Result<Dim, InferError> {
 
 /// Query, key and value packed `[batch, length, heads x width]`; the state is `[batch, heads, key width, value width]`.
 fn linear_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    with_heads(cx, false)
+}
+
+/// The same, where the state may have more heads than query and key.
+///
+/// Source: the contributed operators of onnxruntime, `com.microsoft.LinearAttention`.
+fn contributed_linear_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    if cx.attributes.int_or("state_window", 0)? != 0 {
+        // States of several tokens: no kernel computes them.
+        return Ok(());
+    }
+    with_heads(cx, true)
+}
+
+fn with_heads(cx: &mut Inference<'_>, inverse: bool) -> Result<(), InferError> {
     let dtype = cx.same_dtype([0, 1, 2, 4, 5])?;
     let (q_heads, kv_heads) = (heads(cx, "q_num_heads")?, heads(cx, "kv_num_heads")?);
-    if !q_heads.is_multiple_of(kv_heads) {
+    let fewer = inverse && kv_heads.is_multiple_of(q_heads);
+    if !q_heads.is_multiple_of(kv_heads) && !fewer {
         return Err(AttributeError::Value {
             name: "q_num_heads",
             expected: "a multiple of kv_num_heads",
@@ -53,6 +69,10 @@ fn linear_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
     }
     let mut key_width = Dim::Unknown;
     for (index, heads) in [(0, q_heads), (1, kv_heads)] {
+        // A key of fewer heads than the state does not say how many.
+        if index == 1 && inverse {
+            continue;
+        }
         if let Some(shape) = ranked(cx, index, 3)? {
             key_width = merge(
                 &key_width,
@@ -71,12 +91,27 @@ fn linear_attention(cx: &mut Inference<'_>) -> Result<(), InferError> {
         key_width = merge(&key_width, &past[2], "the key width of past_state")?;
         value_width = merge(&value_width, &past[3], "the value width of past_state")?;
     }
-    let out = value_width.times(&Dim::Known(q_heads));
+    let out = value_width.times(&Dim::Known(q_heads.max(kv_heads)));
     cx.set(0, dtype, Some(vec![batch.clone(), length, out]));
     // Without a past the state has the type of the other inputs.
     let state = if cx.has(3) { cx.dtype(3) } else { dtype };
     let shape = vec![batch, Dim::Known(kv_heads), key_width, value_width];
     cx.set(1, state, Some(shape));
+    Ok(())
+}
+
+/// Decays and rates of each head, `[batch, length, heads]` as the projections that they are made of.
+fn linear_attention_gate(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.same_dtype([0, 3])?;
+    let shape = ranked(cx, 0, 3)?.map(<[Dim]>::to_vec);
+    let rates = ranked(cx, 3, 3)?.map(<[Dim]>::to_vec);
+    for index in [1, 2] {
+        if let (Some(places), Some(shape)) = (ranked(cx, index, 1)?, &shape) {
+            merge(&shape[2], &places[0], "the number of heads")?;
+        }
+    }
+    cx.set(0, dtype, shape);
+    cx.set(1, dtype, rates);
     Ok(())
 }
 
@@ -129,6 +164,30 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         Attr::float("scale"),
         Attr::string("update_rule"),
     ]),
+    op(
+        "LinearAttention",
+        &[1],
+        Arity::between(3, 6),
+        contributed_linear_attention,
+    )
+    .of("com.microsoft")
+    .outputs(TWO)
+    .attributes(&[
+        Attr::int("chunk_size"),
+        Attr::int("kv_num_heads").required(),
+        Attr::int("q_num_heads").required(),
+        Attr::float("scale"),
+        Attr::int("state_window"),
+        Attr::string("update_rule"),
+    ]),
+    op(
+        "LinearAttentionGate",
+        &[1],
+        Arity::between(3, 4),
+        linear_attention_gate,
+    )
+    .of("com.microsoft")
+    .outputs(Arity::between(1, 2)),
     op("FlexAttention", &[1], THREE, flex_attention)
         .of("ai.onnx.preview")
         .attributes(&[

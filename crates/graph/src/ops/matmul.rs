@@ -2,7 +2,8 @@
 
 use super::rules::{broadcast_shapes, merge, ranked_from, refused};
 use super::{ONE, TWO, op};
-use crate::schema::{Arity, InferError, Inference, OpSchema};
+use crate::attributes::AttributeError;
+use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
 use refeed_values::DType;
 
@@ -60,6 +61,41 @@ fn qlinear_matmul(cx: &mut Inference<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// Rows of `K` elements become rows of `N`. The packed weights are read by nobody but the kernel.
+///
+/// Source: the contributed operators of onnxruntime, `com.microsoft.MatMulNBits`.
+fn matmul_nbits(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    let dtype = cx.same_dtype([0, 5])?;
+    let [k, n] = [extent(cx, "K")?, extent(cx, "N")?];
+    let shape = match ranked_from(cx, 0, 1)? {
+        None => None,
+        Some(shape) => {
+            let mut shape = shape.to_vec();
+            if let Some(depth) = shape.last_mut() {
+                merge(depth, &Dim::Known(k), "the depth K")?;
+                *depth = Dim::Known(n);
+            }
+            Some(shape)
+        }
+    };
+    cx.set(0, dtype, shape);
+    Ok(())
+}
+
+/// An extent that an attribute says.
+fn extent(cx: &Inference<'_>, name: &'static str) -> Result<usize, InferError> {
+    let given = cx.attributes.required_int(name)?;
+    match usize::try_from(given) {
+        Ok(extent) if extent > 0 => Ok(extent),
+        _ => Err(AttributeError::Value {
+            name,
+            expected: "a number above 0",
+            got: given.to_string(),
+        }
+        .into()),
+    }
+}
+
 /// One number for each square matrix.
 fn det(cx: &mut Inference<'_>) -> Result<(), InferError> {
     let shape = match ranked_from(cx, 0, 2)? {
@@ -83,5 +119,15 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
         Arity::exactly(8),
         qlinear_matmul,
     ),
+    op("MatMulNBits", &[1], Arity::between(3, 6), matmul_nbits)
+        .of("com.microsoft")
+        .attributes(&[
+            Attr::int("K").required(),
+            Attr::int("N").required(),
+            Attr::int("accuracy_level"),
+            Attr::int("bits"),
+            Attr::int("block_size").required(),
+            Attr::int("weight_prepacked"),
+        ]),
     op("Det", &[11, 22], ONE, det),
 ];

@@ -1,7 +1,7 @@
 //! Normalisations.
 
 use super::layout::{axes_of, axis_of};
-use super::rules::{merge, ranked, ranked_from, refused};
+use super::rules::{common_shape, merge, ranked, ranked_from, refused};
 use super::{ONE, THREE, TWO, op};
 use crate::schema::{Arity, Attr, InferError, Inference, OpSchema};
 use crate::types::Dim;
@@ -50,6 +50,15 @@ fn skip_norm(cx: &mut Inference<'_>) -> Result<(), InferError> {
     cx.set(2, Some(DType::Float), rows);
     let ty = cx.input(0).cloned().unwrap_or_default();
     cx.set(3, ty.dtype, ty.shape);
+    Ok(())
+}
+
+/// Input, weight of a run of its last axis, gate.
+fn gated_norm(cx: &mut Inference<'_>) -> Result<(), InferError> {
+    cx.same_dtype(0..3)?;
+    common_shape(cx, [0, 2])?;
+    ranked(cx, 1, 1)?;
+    cx.same_as_input();
     Ok(())
 }
 
@@ -175,6 +184,9 @@ pub(super) const SCHEMAS: &[OpSchema] = &[
     .of(MICROSOFT)
     .outputs(Arity::between(1, 4))
     .attributes(&[Attr::float("epsilon")]),
+    op("GatedRMSNorm", &[1], THREE, gated_norm)
+        .of(MICROSOFT)
+        .attributes(&[Attr::string("activation"), Attr::float("epsilon")]),
     op("LpNormalization", &[1, 22], ONE, along_axis)
         .attributes(&[Attr::int("axis"), Attr::int("p")]),
     op("MeanVarianceNormalization", &[9, 13], ONE, mean_variance).attributes(&[Attr::ints("axes")]),

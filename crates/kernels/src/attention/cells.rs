@@ -10,7 +10,7 @@ use crate::storage::Real;
 use std::marker::PhantomData;
 
 /// One kind of rows.
-pub(super) trait Cells: Copy {
+pub(crate) trait Cells: Copy {
     /// What a row consists of.
     type Unit: Copy + Default;
     /// A register's worth of units.
@@ -26,7 +26,7 @@ pub(super) trait Cells: Copy {
 
 /// Numbers of a storage type.
 #[derive(Clone, Copy)]
-pub(super) struct Numbers<T>(PhantomData<T>);
+pub(crate) struct Numbers<T>(PhantomData<T>);
 
 impl<T: Real<Acc = f32>> Cells for Numbers<T> {
     type Unit = T;
@@ -47,7 +47,7 @@ macro_rules! codes {
     ($(#[$doc:meta])* $name:ident, $parts:literal, |$s:ident, $held:ident, $part:ident| $number:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $name<const SIGNED: bool>;
+        pub(crate) struct $name<const SIGNED: bool>;
 
         impl<const SIGNED: bool> Cells for $name<SIGNED> {
             type Unit = u8;
@@ -80,7 +80,7 @@ codes! {
 
 /// The first units of a row that ends within a register, filled up with units that stand for 0.
 #[inline(always)]
-pub(super) fn load_part<C: Cells, S: Simd<f32>>(s: S, units: &[C::Unit]) -> C::Held<S> {
+pub(crate) fn load_part<C: Cells, S: Simd<f32>>(s: S, units: &[C::Unit]) -> C::Held<S> {
     let mut padded = [C::Unit::default(); 16];
     padded[..units.len()].copy_from_slice(units);
     C::load(s, &padded[..S::LANES])
@@ -88,13 +88,13 @@ pub(super) fn load_part<C: Cells, S: Simd<f32>>(s: S, units: &[C::Unit]) -> C::H
 
 /// Elements of a row of `width` numbers in the order of parts, whole registers.
 #[inline(always)]
-pub(super) fn arranged_len<S: Simd<f32>>(width: usize, parts: usize) -> usize {
+pub(crate) fn arranged_len<S: Simd<f32>>(width: usize, parts: usize) -> usize {
     width.next_multiple_of(parts * S::LANES)
 }
 
 /// Lays a row out in the order of parts; the rest is 0.
 #[inline(always)]
-pub(super) fn arrange<S: Simd<f32>>(row: &[f32], parts: usize, out: &mut [f32]) {
+pub(crate) fn arrange<S: Simd<f32>>(row: &[f32], parts: usize, out: &mut [f32]) {
     out.fill(0.0);
     let chunk = parts * S::LANES;
     for (row, out) in row.chunks(chunk).zip(out.chunks_exact_mut(chunk)) {
@@ -106,7 +106,7 @@ pub(super) fn arrange<S: Simd<f32>>(row: &[f32], parts: usize, out: &mut [f32]) 
 
 /// The registers of all parts of the same units, in the order of elements.
 #[inline(always)]
-pub(super) fn in_order<C: Cells, S: Simd<f32>>(s: S, v: [S::V; 4]) -> [S::V; 4] {
+pub(crate) fn in_order<C: Cells, S: Simd<f32>>(s: S, v: [S::V; 4]) -> [S::V; 4] {
     match C::PARTS {
         2 => {
             let [a, b] = s.interleave(v[0], v[1]);

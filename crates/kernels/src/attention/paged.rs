@@ -11,7 +11,7 @@
 
 mod exact;
 mod head;
-mod ops;
+pub(super) mod ops;
 mod payload;
 #[cfg(test)]
 mod tests;
@@ -23,6 +23,7 @@ use crate::pool::RowLayout;
 use crate::quantize::QuantizeError;
 use crate::{Compute, KernelError};
 use head::PagedCache;
+pub(super) use head::runs;
 use refeed_values::View;
 use thiserror::Error;
 

@@ -217,33 +217,49 @@ fn tile_of<E: Accumulator, S: Simd<E>, const R: usize>(
     }
 }
 
+/// Rows that are read piece by piece.
+pub(crate) trait Pieces<E: Accumulator> {
+    /// Fills `out` with the elements of row `row` from `start` on; the row has as many.
+    fn piece<S: Simd<E>>(&self, s: S, row: usize, start: usize, out: &mut [E]);
+}
+
+impl<T: Real> Pieces<T::Acc> for View<'_, T> {
+    #[inline(always)]
+    fn piece<S: Simd<T::Acc>>(&self, s: S, row: usize, start: usize, out: &mut [T::Acc]) {
+        let Some(lane) = self.lane(&[row]) else {
+            return out.fill(T::Acc::ZERO);
+        };
+        match lane.as_slice() {
+            Some(dense) => widen(s, &dense[start..start + out.len()], out),
+            None => {
+                for (x, slot) in lane.iter().skip(start).zip(out) {
+                    *slot = x.to_acc();
+                }
+            }
+        }
+    }
+}
+
 /// Copies rows `first..first + count` and depths `start..start + depth` of a matrix `[rows, depth]` into panels of
 /// `width` rows each.
 #[inline(always)]
-pub(crate) fn pack_transposed<T: Real, S: Simd<T::Acc>>(
+pub(crate) fn pack_transposed<E: Accumulator, S: Simd<E>>(
     s: S,
-    matrix: &View<'_, T>,
+    matrix: &impl Pieces<E>,
     (first, count): (usize, usize),
     (start, depth): (usize, usize),
     width: usize,
-    out: &mut [T::Acc],
+    out: &mut [E],
 ) {
-    let mut line = [T::Acc::ZERO; DEPTH];
+    let mut line = [E::ZERO; DEPTH];
     for (panel, out) in out.chunks_exact_mut(width * depth).enumerate() {
         for place in 0..width {
             let row = panel * width + place;
-            let lane = (row < count).then(|| matrix.lane(&[first + row])).flatten();
             let line = &mut line[..depth];
-            match lane {
-                None => line.fill(T::Acc::ZERO),
-                Some(lane) => match lane.as_slice() {
-                    Some(dense) => widen(s, &dense[start..start + depth], line),
-                    None => {
-                        for (x, slot) in lane.iter().skip(start).zip(&mut *line) {
-                            *slot = x.to_acc();
-                        }
-                    }
-                },
+            if row < count {
+                matrix.piece(s, first + row, start, line);
+            } else {
+                line.fill(E::ZERO);
             }
             for (x, slot) in line.iter().zip(out[place..].iter_mut().step_by(width)) {
                 *slot = *x;

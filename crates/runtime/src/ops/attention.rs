@@ -4,6 +4,7 @@
 //! the whole through its strides. Where that is not possible, past and new rows are joined in new memory and the work
 //! is reported.
 
+mod coded_cache;
 mod group_query;
 mod multi_head;
 mod recognized;
@@ -23,7 +24,7 @@ use refeed_kernels::attention::{
 };
 use refeed_kernels::movement::place;
 use refeed_values::append::AppendReservation;
-use refeed_values::{DType, Tensor};
+use refeed_values::{DType, Element, Tensor};
 use smallvec::SmallVec;
 
 /// Axis of `[batch, heads, length, width]` along which caches grow.
@@ -80,7 +81,7 @@ impl Cache {
     }
 
     /// Past and new rows in new memory, reported.
-    fn joined<T: Real>(
+    fn joined<T: Element>(
         &self,
         call: &mut Invocation<'_>,
         shape: [usize; 4],
@@ -133,7 +134,10 @@ fn finish(
 
 /// Grows both caches, each in place where it may, and sets the outputs that are wanted. Both are reserved before either
 /// is written.
-fn grow<T: Real>(call: &mut Invocation<'_>, caches: &[Cache; 2]) -> Result<[Tensor; 2], OpError> {
+fn grow<T: Element>(
+    call: &mut Invocation<'_>,
+    caches: &[Cache; 2],
+) -> Result<[Tensor; 2], OpError> {
     let shapes = [caches[0].whole(call)?, caches[1].whole(call)?];
     if shapes[0][LENGTH] != shapes[1][LENGTH] {
         return Err(OpError::Shape(format!(
@@ -523,6 +527,15 @@ const MASKS: &[DType] = &[
     DType::Bfloat16,
 ];
 
+/// What `GroupQueryAttention` keeps: numbers, or codes with scales.
+const CACHES: &[DType] = &[
+    DType::Float,
+    DType::Double,
+    DType::Float16,
+    DType::Bfloat16,
+    DType::Int8,
+];
+
 pub(super) const KERNELS: &[KernelEntry] = &[
     KernelEntry {
         domain: "",
@@ -545,8 +558,8 @@ pub(super) const KERNELS: &[KernelEntry] = &[
             (0, FLOATS),
             (1, FLOATS),
             (2, FLOATS),
-            (3, FLOATS),
-            (4, FLOATS),
+            (3, CACHES),
+            (4, CACHES),
             (5, &[DType::Int32]),
             (6, &[DType::Int32]),
             (7, FLOATS),

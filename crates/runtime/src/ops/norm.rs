@@ -7,8 +7,8 @@ use refeed_graph::attributes::AttributeError;
 use refeed_graph::ops::layout::axis_of;
 use refeed_kernels::Real;
 use refeed_kernels::norm::{
-    BatchStatistics, Norm, NormProblem, batch_norm, lp_normalize, normalize, residual_sum,
-    scale_channels,
+    BatchStatistics, Gate, Norm, NormProblem, batch_norm, gated_rms_norm, lp_normalize, normalize,
+    residual_sum, scale_channels,
 };
 use refeed_values::layout::Dims;
 use refeed_values::{DType, Element, Tensor, View};
@@ -420,6 +420,47 @@ fn group(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }))
 }
 
+/// `com.microsoft.GatedRMSNorm`.
+struct GatedNorm {
+    gate: Gate,
+    epsilon: f32,
+}
+
+impl Kernel for GatedNorm {
+    fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
+        let x = call.require(0)?;
+        let mut out = call.allocate(x.dtype(), x.shape())?;
+        by_float!(x.dtype(), T => {
+            let (x, scale, gate) = (x.view::<T>()?, call.view::<T>(1)?, call.view::<T>(2)?);
+            let slots = out.as_mut_slice::<T>()?;
+            let epsilon = f64::from(self.epsilon);
+            Ok(gated_rms_norm(call.compute(), &x, &scale, (&gate, self.gate), epsilon, slots)?)
+        })?;
+        call.set(0, out.freeze());
+        Ok(())
+    }
+}
+
+/// Source: the contributed operators of onnxruntime, `com.microsoft.GatedRMSNorm`.
+fn gated(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    let gate = match build.attributes.string("activation")? {
+        None | Some("silu" | "swish") => Gate::Silu,
+        Some("sigmoid") => Gate::Sigmoid,
+        Some(other) => {
+            return Err(AttributeError::Value {
+                name: "activation",
+                expected: "silu, swish or sigmoid",
+                got: other.to_string(),
+            }
+            .into());
+        }
+    };
+    Ok(Box::new(GatedNorm {
+        gate,
+        epsilon: build.attributes.float_or("epsilon", 1e-5)?,
+    }))
+}
+
 const fn entry(domain: &'static str, op_type: &'static str, build: BuildFn) -> KernelEntry {
     KernelEntry {
         domain,
@@ -438,6 +479,7 @@ pub(super) const KERNELS: &[KernelEntry] = &[
     entry(MICROSOFT, "SimplifiedLayerNormalization", rms_norm),
     entry(MICROSOFT, "SkipSimplifiedLayerNormalization", skip_rms_norm),
     entry(MICROSOFT, "SkipLayerNormalization", skip_layer_norm),
+    entry(MICROSOFT, "GatedRMSNorm", gated),
     entry("", "LpNormalization", lp_norm),
     entry("", "BatchNormalization", batch),
     entry("", "InstanceNormalization", instance),

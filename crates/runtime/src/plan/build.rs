@@ -12,6 +12,7 @@ use crate::plan::fold::Folding;
 use crate::plan::form::Form;
 use crate::plan::recognize::recognize;
 use crate::plan::scope::{Known, Operands, Outer, Scope};
+use crate::plan::weights::{may_be_weights, pack};
 use crate::plan::{Plan, Step};
 use crate::recognition::AttentionForm;
 use crate::registry::Kernels;
@@ -258,6 +259,7 @@ impl<'m> Builder<'m> {
             .iter()
             .map(|&slot| scope.known(slot).ty.clone());
         plan.output_types = types.collect();
+        pack(&mut scope, &plan.outputs, &self.folding);
         self.recognize(&mut scope, &plan.outputs);
         self.place_appends(&mut scope, &mut plan);
         finish(scope, &mut plan);
@@ -334,6 +336,7 @@ impl<'m> Builder<'m> {
             .iter()
             .map(|&slot| scope.known(slot).clone())
             .collect();
+        pack(&mut scope, &plan.outputs, &self.folding);
         self.recognize(&mut scope, &plan.outputs);
         let captures = std::mem::take(&mut scope.captures);
         finish(scope, &mut plan);
@@ -526,6 +529,7 @@ impl<'m> Builder<'m> {
             label,
             rewrites_cache: cache,
         };
+        let constants = constants.filter(|inputs| !may_be_weights(&step.form, inputs));
         if let Some(values) = constants.and_then(|constants| self.folding.fold(&step, &constants)) {
             for (slot, value) in step.outputs.iter().zip(values) {
                 if let (Some(slot), Some(value)) = (slot, value) {

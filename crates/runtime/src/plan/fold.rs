@@ -27,6 +27,11 @@ impl Folding {
         }
     }
 
+    /// What computing is done with.
+    pub(crate) fn compute(&self) -> &Compute<'static> {
+        &self.compute
+    }
+
     /// The outputs of a step whose inputs are all known, or `None` when it cannot be told now: then the step stays,
     /// and whatever is wrong with it shows when it runs.
     pub(crate) fn fold(

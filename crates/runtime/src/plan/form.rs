@@ -59,6 +59,11 @@ pub(crate) enum Form {
     },
     /// With starts, ends, axes and steps as inputs.
     Slice,
+    /// Along an axis, of which so many places share a scale; 0: each has its own.
+    DequantizeLinear {
+        axis: i64,
+        block: usize,
+    },
 }
 
 impl Form {
@@ -117,6 +122,10 @@ impl Form {
                 value: filled(&attributes, model),
             },
             "Slice" if opset >= 10 => Form::Slice,
+            "DequantizeLinear" => Form::DequantizeLinear {
+                axis: int("axis", 1)?,
+                block: usize::try_from(int("block_size", 0)?).ok()?,
+            },
             _ => Form::Other,
         })
     }

@@ -227,7 +227,7 @@ pub(super) struct Side<'h, 's, 'p, 'a, const VALUES: bool> {
 }
 
 /// Runs of neighbouring places that are seen: the first place and their number.
-fn runs(part: Part) -> impl Iterator<Item = (usize, usize)> {
+pub(in crate::attention) fn runs(part: Part) -> impl Iterator<Item = (usize, usize)> {
     let mut seen = part.seen;
     std::iter::from_fn(move || {
         if seen == 0 {

@@ -15,7 +15,7 @@ use refeed_values::DType;
 
 /// Runs of units, of one kind.
 #[derive(Clone, Copy)]
-pub(super) enum Strips<'a> {
+pub(in crate::attention) enum Strips<'a> {
     Float(Strip<'a, f32>),
     Float16(Strip<'a, f16>),
     Bfloat16(Strip<'a, bf16>),
@@ -68,7 +68,7 @@ macro_rules! with_cells {
 
 /// Scales and zero points of a run of rows.
 #[derive(Clone, Copy)]
-pub(super) enum Scales<'a> {
+pub(in crate::attention) enum Scales<'a> {
     /// Numbers as they are.
     Plain,
     /// One of each.
@@ -80,7 +80,7 @@ pub(super) enum Scales<'a> {
 }
 
 /// Query rows in the orders that codes come up in.
-pub(super) struct Queries {
+pub(in crate::attention) struct Queries {
     count: usize,
     stride: [usize; 3],
     /// For one, two and four codes a byte; empty where no page has them.
@@ -95,11 +95,11 @@ fn order(parts: usize) -> usize {
 }
 
 /// Lays query rows out.
-pub(super) struct Arrange<'a> {
-    pub(super) queries: &'a [f32],
-    pub(super) size: usize,
+pub(in crate::attention) struct Arrange<'a> {
+    pub(in crate::attention) queries: &'a [f32],
+    pub(in crate::attention) size: usize,
     /// Which orders are needed, by the logarithm of the codes in a byte.
-    pub(super) needed: [bool; 3],
+    pub(in crate::attention) needed: [bool; 3],
 }
 
 impl Op<f32> for Arrange<'_> {
@@ -147,7 +147,7 @@ impl Op<f32> for Arrange<'_> {
 }
 
 /// Scores of all query rows with the first `tokens` rows.
-pub(super) fn scores_of(
+pub(in crate::attention) fn scores_of(
     isa: Isa,
     queries: &Queries,
     strips: Strips<'_>,
@@ -250,13 +250,13 @@ fn checked(x: f32) -> f32 {
 
 /// Weights of a run of rows: of query `i` and row `t`, `values[i * TILE + t]`.
 #[derive(Clone, Copy)]
-pub(super) struct RunWeights<'a> {
-    pub(super) values: &'a [f32],
-    pub(super) count: usize,
+pub(in crate::attention) struct RunWeights<'a> {
+    pub(in crate::attention) values: &'a [f32],
+    pub(in crate::attention) count: usize,
 }
 
 /// Adds the first `tokens` rows, weighted, to the sums.
-pub(super) fn add_to(
+pub(in crate::attention) fn add_to(
     isa: Isa,
     weights: RunWeights<'_>,
     strips: Strips<'_>,
@@ -360,7 +360,7 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
 }
 
 /// Writes the first `tokens` rows as numbers, `stride` apart.
-pub(super) fn widen_to(
+pub(in crate::attention) fn widen_to(
     isa: Isa,
     strips: Strips<'_>,
     tokens: usize,

@@ -9,14 +9,14 @@
 use super::super::heads::{by_real, fused_rows, head_count, heads_of, split_rows};
 use super::super::rotary::counted;
 use super::super::width::one_int;
-use super::{Cache, LENGTH, grow, mask, one_type, report_dense};
+use super::{Cache, LENGTH, coded_cache, grow, mask, one_type, report_dense};
 use crate::kernel::{Build, Invocation, Kernel, OpError};
 use refeed_graph::attributes::AttributeError;
 use refeed_kernels::Real;
 use refeed_kernels::attention::{AttentionProblem, Visibility, attention, default_scale};
 use refeed_kernels::movement::place;
 use refeed_kernels::rotary::{RotaryProblem, RotaryTable, rotary};
-use refeed_values::Tensor;
+use refeed_values::{DType, Element, Tensor};
 use smallvec::SmallVec;
 
 struct GroupQueryAttention {
@@ -28,20 +28,22 @@ struct GroupQueryAttention {
     left_window: Option<u64>,
     rotary: bool,
     interleaved: bool,
+    /// The caches hold INT8 codes.
+    coded: bool,
 }
 
 /// How long each row is, checked.
-struct Lengths {
+pub(super) struct Lengths {
     /// Position of the first new key of each row.
-    starts: SmallVec<[i64; 8]>,
+    pub(super) starts: SmallVec<[i64; 8]>,
     /// Valid positions of each row, the new ones included.
-    valid: SmallVec<[i64; 8]>,
+    pub(super) valid: SmallVec<[i64; 8]>,
     /// Whether the new keys are all there is.
     prompt: bool,
     /// Extent of the caches after the call.
     present: usize,
     /// Why the caches cannot grow in place, if so.
-    scattered: Option<String>,
+    pub(super) scattered: Option<String>,
 }
 
 /// A checked extent as a signed number.
@@ -126,7 +128,7 @@ impl Lengths {
 }
 
 /// Writes a cache anew: of each row what lies before its start, then its new keys, then zeros.
-fn rewritten<T: Real>(
+pub(super) fn rewritten<T: Element>(
     call: &mut Invocation<'_>,
     cache: &Cache,
     lengths: &Lengths,
@@ -286,6 +288,42 @@ impl GroupQueryAttention {
         Ok(out.freeze())
     }
 
+    /// Factor of the scores.
+    fn factor(&self, width: usize) -> f64 {
+        match self.scale == 0.0 {
+            true => default_scale(width),
+            false => f64::from(self.scale),
+        }
+    }
+
+    /// The caches hold codes: the new rows are encoded, and attention reads the codes.
+    fn over_codes(
+        &self,
+        call: &mut Invocation<'_>,
+        [query, key, value]: [Tensor; 3],
+        lengths: &Lengths,
+    ) -> Result<(), OpError> {
+        let caches = coded_cache::grown(call, [&key, &value], lengths)?;
+        call.check_interrupt()?;
+        let rows = query.view::<f32>()?;
+        let width = rows.shape().last().copied().unwrap_or(0);
+        let visibility = Visibility {
+            causal: true,
+            left_window: self.left_window,
+            right_window: None,
+            query_start: &lengths.starts,
+            lengths: &lengths.valid,
+            mask: mask::<f32>(call.input(10), 10)?,
+        };
+        let factors = (self.factor(width), f64::from(self.softcap));
+        let out = coded_cache::attend(call, rows, &caches, factors, visibility)?;
+        call.set(0, out);
+        for scratch in [query, key, value].into_iter().chain(caches) {
+            call.recycle(scratch);
+        }
+        Ok(())
+    }
+
     fn typed<T: Real>(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         let [mut query, mut key, value] = self.operands(call)?;
         let [batch, length] = [query.shape()[0], query.shape()[LENGTH]];
@@ -304,6 +342,9 @@ impl GroupQueryAttention {
             query = self.turned::<T>(call, &query, &positions)?;
             key = self.turned::<T>(call, &key, &positions)?;
             call.recycle(positions);
+        }
+        if self.coded {
+            return self.over_codes(call, [query, key, value], &lengths);
         }
         let caches = [
             Cache {
@@ -335,11 +376,7 @@ impl GroupQueryAttention {
         let &[_, heads, _, width] = rows.shape() else {
             return Err(OpError::Shape("query: expected 4 dimensions".to_string()));
         };
-        let scale = if self.scale == 0.0 {
-            default_scale(width)
-        } else {
-            f64::from(self.scale)
-        };
+        let scale = self.factor(width);
         let problem = AttentionProblem {
             query: rows,
             key: key.view::<T>()?,
@@ -373,7 +410,13 @@ impl Kernel for GroupQueryAttention {
     }
 
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
-        by_real!(call.require(0)?.dtype(), 0, T => self.typed::<T>(call))
+        let dtype = call.require(0)?.dtype();
+        if self.coded && dtype != DType::Float {
+            return Err(OpError::Unsupported(format!(
+                "GroupQueryAttention of {dtype} over an INT8 cache"
+            )));
+        }
+        by_real!(dtype, 0, T => self.typed::<T>(call))
     }
 }
 
@@ -381,17 +424,10 @@ impl Kernel for GroupQueryAttention {
 pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let attributes = build.attributes;
     let refuse = |what: String| OpError::Unsupported(format!("GroupQueryAttention with {what}"));
-    for name in ["k_quant_type", "v_quant_type"] {
-        if let Some(kind) = attributes.string(name)?
-            && kind != "NONE"
-        {
-            return Err(refuse(format!("{name} {kind}")));
-        }
-    }
+    let coded = coded_cache::is_coded(build)?;
     // What of these is on changes the result; off, they are the operator that is computed here.
     for (name, off) in [
-        ("kv_cache_bit_width", &[0][..]),
-        ("smooth_softmax", &[0, -1]),
+        ("smooth_softmax", &[0, -1][..]),
         ("qk_output", &[0]),
         ("sliding_window_cache", &[0]),
     ] {
@@ -401,7 +437,7 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
         }
     }
     for (index, name) in [(11, "head_sink"), (12, "k_scale"), (13, "v_scale")] {
-        if build.has(index) {
+        if build.has(index) && (index == 11 || !coded) {
             return Err(refuse(format!("input {index} ({name})")));
         }
     }
@@ -413,7 +449,11 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
             return Err(OpError::Shape(format!("{names} must come together")));
         }
     }
-    one_type(build, &[1, 2, 3, 4, 7, 8, 10], usize::MAX)?;
+    let alike: &[usize] = match coded {
+        true => &[1, 2, 7, 8, 10],
+        false => &[1, 2, 3, 4, 7, 8, 10],
+    };
+    one_type(build, alike, usize::MAX)?;
     let rotary = attributes.flag("do_rotary", false)?;
     if let Some(index) = [7, 8]
         .into_iter()
@@ -453,5 +493,6 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
         left_window,
         rotary,
         interleaved: attributes.flag("rotary_interleaved", false)?,
+        coded,
     }))
 }
