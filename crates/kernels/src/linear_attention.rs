@@ -90,7 +90,7 @@ impl<T: Real, P: Real<Acc = T::Acc>> LinearAttentionProblem<'_, T, P> {
     /// When the operands do not fit each other.
     pub fn shapes(&self) -> Result<([usize; 3], [usize; 4]), KernelError> {
         let e = self.extents()?;
-        let columns = e.out_heads.checked_mul(e.value).unwrap_or(usize::MAX);
+        let columns = e.out_heads.saturating_mul(e.value);
         Ok((
             [e.batch, e.length, columns],
             [e.batch, e.heads[2], e.key, e.value],

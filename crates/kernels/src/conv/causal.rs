@@ -85,7 +85,7 @@ pub fn causal_conv<T: Real>(
         return Ok(()); // `carry` looked at the axes
     };
     KernelError::check_len("output", problem.input.len(), out.len())?;
-    let kept = (batch * channels).checked_mul(carry).unwrap_or(usize::MAX);
+    let kept = (batch * channels).saturating_mul(carry);
     KernelError::check_len("present_state", kept, present.len())?;
     let kernel = problem.weight.shape()[2];
     if length > 0 {

@@ -118,9 +118,9 @@ impl Case {
                             *slot = at(&self.beta.1, b, t, self.beta.0, column) * (value - held);
                         }
                     }
-                    for i in 0..self.key {
-                        for j in 0..self.value {
-                            state[i][j] += key(i) * add[j];
+                    for (i, row) in state.iter_mut().enumerate() {
+                        for (x, add) in row.iter_mut().zip(&add) {
+                            *x += key(i) * add;
                         }
                     }
                     for o in 0..outs {

@@ -19,6 +19,8 @@ pub use layout::{Layout, Numbers, Weights, Zeros};
 pub use repack::{Repacked, RowCodes, repack};
 
 use super::blocked::{self, ByColumn};
+use super::micro::narrow;
+use crate::scratch::Scratch;
 use crate::storage::Real;
 use crate::{Compute, KernelError};
 use codes::Decoded;
@@ -63,40 +65,65 @@ pub fn multiply<T: Real<Acc = f32>>(
         });
     }
     let rows = a.len() / k;
-    let elements = rows.checked_mul(n).unwrap_or(usize::MAX);
+    let elements = rows.saturating_mul(n);
     KernelError::check_len("product with quantized weights", elements, out.len())?;
     if let Some(bias) = bias {
         KernelError::check_len("bias", n, bias.len())?;
     }
-    if rows == 0 {
+    // Dense FLOAT rows are used where they lie.
+    if let (Some(rows), Some(out)) = (a.as_slice().and_then(T::as_acc), T::as_acc_mut(out)) {
+        product(compute, rows, weights, out)?;
+        add(bias, out);
         return Ok(());
     }
-    let dense;
-    let matrix = match a.reshape(&[rows, k]) {
-        Some(matrix) => matrix,
-        None => {
-            dense = a.to_vec();
-            View::from_slice(&dense, &[rows, k]).ok_or_else(|| KernelError::Rank {
-                operand: "left matrix",
-                expected: "axes that make rows",
-                got: a.rank(),
-            })?
-        }
-    };
-    if rows <= FEW {
-        few::multiply(compute, &matrix, weights, out);
-    } else {
-        let columns = ByColumn(Decoded(weights));
-        blocked::multiply_rows(compute, &matrix, &columns, [rows, k, n], out);
-    }
-    if let Some(bias) = bias {
-        for row in out.chunks_exact_mut(n) {
-            for (slot, more) in row.iter_mut().zip(bias) {
-                *slot = T::from_acc(slot.to_acc() + more.to_acc());
+    let strip = STRIP.min(rows);
+    let (mut wide, mut sums) = (f32::scratch(strip * k), f32::scratch(strip * n));
+    let mut lanes = a.lanes();
+    for out in out.chunks_mut((STRIP * n).max(1)) {
+        let taken = out.len() / n;
+        let (wide, sums) = (&mut wide[..taken * k], &mut sums[..taken * n]);
+        for (row, lane) in wide.chunks_exact_mut(k).zip(&mut lanes) {
+            for (slot, x) in row.iter_mut().zip(lane.iter()) {
+                *slot = x.to_acc();
             }
         }
+        product(compute, wide, weights, sums)?;
+        add(bias, sums);
+        narrow(sums, out);
     }
     Ok(())
+}
+
+/// Rows that are widened at a time where they are not dense FLOAT.
+const STRIP: usize = 384;
+
+/// The product of dense rows.
+fn product(
+    compute: &Compute<'_>,
+    rows: &[f32],
+    weights: &Weights<'_>,
+    out: &mut [f32],
+) -> Result<(), KernelError> {
+    let Layout { k, n, .. } = weights.layout;
+    let m = rows.len() / k;
+    if m <= FEW {
+        few::multiply(compute, rows, weights, out);
+        return Ok(());
+    }
+    let matrix = View::from_slice(rows, &[m, k])
+        .ok_or_else(|| KernelError::shape("left matrix", &[m, k], &[rows.len()]))?;
+    let columns = ByColumn(Decoded(weights));
+    blocked::multiply_rows(compute, &matrix, &columns, [m, k, n], out);
+    Ok(())
+}
+
+fn add<T: Real<Acc = f32>>(bias: Option<&[T]>, out: &mut [f32]) {
+    let Some(bias) = bias else { return };
+    for row in out.chunks_exact_mut(bias.len().max(1)) {
+        for (slot, more) in row.iter_mut().zip(bias) {
+            *slot += more.to_acc();
+        }
+    }
 }
 
 #[cfg(test)]

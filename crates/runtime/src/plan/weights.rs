@@ -44,7 +44,7 @@ pub(super) fn pack(scope: &mut Scope<'_>, outputs: &[Slot], folding: &Folding) {
         readers.insert(*slot, None);
     }
     let mut gone = vec![false; scope.steps.len()];
-    for index in 0..scope.steps.len() {
+    for (index, gone) in gone.iter_mut().enumerate() {
         let step = &scope.steps[index];
         let (Form::DequantizeLinear { axis, block }, [Some(made)]) = (&step.form, &*step.outputs)
         else {
@@ -72,10 +72,10 @@ pub(super) fn pack(scope: &mut Scope<'_>, outputs: &[Slot], folding: &Folding) {
                 step.inputs = step.inputs.iter().take(1).copied().collect();
                 step.form = Form::Other;
             }
-            gone[index] = true;
+            *gone = true;
             continue;
         }
-        gone[index] = folded(scope, index, made, folding);
+        *gone = folded(scope, index, made, folding);
     }
     let mut gone = gone.into_iter();
     scope.steps.retain(|_| !gone.next().unwrap_or(false));

@@ -11,8 +11,6 @@ use crate::matmul::micro::dots;
 use crate::pool::{Grid, Tile};
 use crate::scratch::Scratch;
 use crate::simd::{Op, Simd};
-use crate::storage::Real;
-use refeed_values::View;
 
 /// Up to this many rows are few.
 pub(super) const FEW: usize = 8;
@@ -45,14 +43,9 @@ impl<'a> Rows<'a> {
     }
 }
 
-pub(super) fn multiply<T: Real<Acc = f32>>(
-    compute: &Compute<'_>,
-    a: &View<'_, T>,
-    weights: &Weights<'_>,
-    out: &mut [T],
-) {
+pub(super) fn multiply(compute: &Compute<'_>, a: &[f32], weights: &Weights<'_>, out: &mut [f32]) {
     let Layout { k, n, .. } = weights.layout;
-    let m = a.shape()[0];
+    let m = a.len() / k;
     // Block and register are powers of two, so the width is a multiple of both. Blocks that fill the last register of
     // bytes have a sum and a scale of 0.
     let block = weights.layout.block;
@@ -97,8 +90,8 @@ pub(super) fn multiply<T: Real<Acc = f32>>(
 }
 
 /// Lays the rows out in the order in which codes come up, and sums their blocks.
-struct MakeReady<'t, 'v, T> {
-    a: &'t View<'v, T>,
+struct MakeReady<'t> {
+    a: &'t [f32],
     layout: Layout,
     values: &'t mut [f32],
     sums: &'t mut [f32],
@@ -106,26 +99,17 @@ struct MakeReady<'t, 'v, T> {
     blocks: usize,
 }
 
-impl<T: Real<Acc = f32>> Op<f32> for MakeReady<'_, '_, T> {
+impl Op<f32> for MakeReady<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<f32>>(self, _: S) {
         let (k, block) = (self.layout.k, self.layout.block);
         let parts = 8 / self.layout.bits;
-        let mut line = f32::scratch(k);
         let values = self.values.chunks_exact_mut(self.width);
         let sums = self.sums.chunks_exact_mut(self.blocks);
-        for (row, (values, sums)) in values.zip(sums).enumerate() {
-            let lane = self.a.lane(&[row]);
-            for (x, slot) in lane
-                .iter()
-                .flat_map(|lane| lane.iter())
-                .zip(line.iter_mut())
-            {
-                *slot = x.to_acc();
-            }
-            arrange::<S>(&line, parts, values);
+        for (line, (values, sums)) in self.a.chunks_exact(k).zip(values.zip(sums)) {
+            arrange::<S>(line, parts, values);
             sums.fill(0.0);
             for (block, slot) in line.chunks(block).zip(sums) {
                 // Sixteen sums in turn, which the compiler makes a register of.
@@ -141,13 +125,13 @@ impl<T: Real<Acc = f32>> Op<f32> for MakeReady<'_, '_, T> {
     }
 }
 
-struct Columns<'t, 'w, T> {
+struct Columns<'t, 'w> {
     rows: &'t Rows<'t>,
     weights: &'t Weights<'w>,
-    tile: Tile<'t, T>,
+    tile: Tile<'t, f32>,
 }
 
-impl<T: Real<Acc = f32>> Op<f32> for Columns<'_, '_, T> {
+impl Op<f32> for Columns<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -156,7 +140,7 @@ impl<T: Real<Acc = f32>> Op<f32> for Columns<'_, '_, T> {
     }
 }
 
-impl<T: Real<Acc = f32>> Columns<'_, '_, T> {
+impl Columns<'_, '_> {
     #[inline(always)]
     fn columns<C: Cells<Unit = u8>, S: Simd<f32>>(mut self, s: S) {
         let blocks = self.rows.blocks;
@@ -247,7 +231,7 @@ impl<T: Real<Acc = f32>> Columns<'_, '_, T> {
         for r in 0..M {
             let out = self.tile.row(row + r);
             for c in 0..N {
-                out[col + c] = T::from_acc(products[r][c] - taken[r][c]);
+                out[col + c] = products[r][c] - taken[r][c];
             }
         }
         N
@@ -277,15 +261,16 @@ fn products<C: Cells<Unit = u8>, S: Simd<f32>, const M: usize, const N: usize>(
     if block >= chunk {
         let registers = block / chunk;
         let mut at = 0;
-        for b in 0..bytes / (registers * lanes) {
+        let blocks = bytes / (registers * lanes);
+        for b in 0..blocks {
             let mut sums = first::<C, S, M, N>(s, rows, codes, at);
             at += 1;
             for _ in 1..registers {
                 sums = more::<C, S, M, N>(s, rows, codes, at, sums);
                 at += 1;
             }
-            for c in 0..N {
-                let scale = s.splat(scales[c][b]);
+            for (c, scales) in scales.iter().enumerate() {
+                let scale = s.splat(scales[b]);
                 for r in 0..M {
                     acc[r][c] = s.fma(sums[r][c], scale, acc[r][c]);
                 }
@@ -331,9 +316,9 @@ fn first<C: Cells<Unit = u8>, S: Simd<f32>, const M: usize, const N: usize>(
     at: usize,
 ) -> [[S::V; N]; M] {
     let mut sums = [[s.splat(0.0); N]; M];
-    for c in 0..N {
-        let held = C::load(s, &codes[c][at * S::LANES..]);
-        product::<C, S, M, N>(s, rows, held, at, c, &mut sums);
+    for (c, codes) in codes.iter().enumerate() {
+        let held = C::load(s, &codes[at * S::LANES..]);
+        product::<C, S, M, N, true>(s, rows, held, at, c, &mut sums);
     }
     sums
 }
@@ -347,34 +332,11 @@ fn last<C: Cells<Unit = u8>, S: Simd<f32>, const M: usize, const N: usize>(
     at: usize,
 ) -> [[S::V; N]; M] {
     let mut sums = [[s.splat(0.0); N]; M];
-    for c in 0..N {
-        let held = load_part::<C, S>(s, &codes[c][at * S::LANES..]);
-        product::<C, S, M, N>(s, rows, held, at, c, &mut sums);
+    for (c, codes) in codes.iter().enumerate() {
+        let held = load_part::<C, S>(s, &codes[at * S::LANES..]);
+        product::<C, S, M, N, true>(s, rows, held, at, c, &mut sums);
     }
     sums
-}
-
-/// Column `c` of the products of a register, in place of what `sums` holds.
-#[inline(always)]
-fn product<C: Cells<Unit = u8>, S: Simd<f32>, const M: usize, const N: usize>(
-    s: S,
-    rows: [&[f32]; M],
-    held: C::Held<S>,
-    at: usize,
-    c: usize,
-    sums: &mut [[S::V; N]; M],
-) {
-    let first = at * C::PARTS * S::LANES;
-    for part in 0..C::PARTS {
-        let number = C::part(s, held, part);
-        for r in 0..M {
-            let x = s.load(&rows[r][first + part * S::LANES..]);
-            sums[r][c] = match part {
-                0 => s.mul(x, number),
-                _ => s.fma(x, number, sums[r][c]),
-            };
-        }
-    }
 }
 
 /// The products of register `at` of each column, added to sums.
@@ -386,16 +348,32 @@ fn more<C: Cells<Unit = u8>, S: Simd<f32>, const M: usize, const N: usize>(
     at: usize,
     mut sums: [[S::V; N]; M],
 ) -> [[S::V; N]; M] {
-    let first = at * C::PARTS * S::LANES;
-    for c in 0..N {
-        let held = C::load(s, &codes[c][at * S::LANES..]);
-        for part in 0..C::PARTS {
-            let number = C::part(s, held, part);
-            for r in 0..M {
-                let x = s.load(&rows[r][first + part * S::LANES..]);
-                sums[r][c] = s.fma(x, number, sums[r][c]);
-            }
-        }
+    for (c, codes) in codes.iter().enumerate() {
+        let held = C::load(s, &codes[at * S::LANES..]);
+        product::<C, S, M, N, false>(s, rows, held, at, c, &mut sums);
     }
     sums
+}
+
+/// The products of a register of column `c`, added to the sums or, when they are the `FIRST`, in their place.
+#[inline(always)]
+fn product<C: Cells<Unit = u8>, S: Simd<f32>, const M: usize, const N: usize, const FIRST: bool>(
+    s: S,
+    rows: [&[f32]; M],
+    held: C::Held<S>,
+    at: usize,
+    c: usize,
+    sums: &mut [[S::V; N]; M],
+) {
+    let start = at * C::PARTS * S::LANES;
+    for part in 0..C::PARTS {
+        let number = C::part(s, held, part);
+        for (row, sums) in rows.iter().zip(&mut *sums) {
+            let x = s.load(&row[start + part * S::LANES..]);
+            sums[c] = match FIRST && part == 0 {
+                true => s.mul(x, number),
+                false => s.fma(x, number, sums[c]),
+            };
+        }
+    }
 }
