@@ -12,7 +12,11 @@ PAGE = ROOT / "docs" / "contract.md"
 RUST = [ROOT / "crates", ROOT / "tests" / "rust"]
 PYTHON = ROOT / "tests" / "python"
 
+#: How many promises there are: those of the first description of persistent feedback, its example and its messages.
+PROMISES = 305
+
 ROW = re.compile(r"^\| (\d+\.\d+\.\d+) \|([^|]*)\| ([^|]+) \|$", re.MULTILINE)
+WAIVED = re.compile(r"^\| (S\d{3}) \| [^|]+ \|$", re.MULTILINE)
 CITED = re.compile(r"\bRules?\s+((?:\d+\.\d+\.\d+|,|and|\s)+)")
 NUMBER = re.compile(r"\d+\.\d+\.\d+")
 PROMISE = re.compile(r"\bS(\d{3})\b")
@@ -43,6 +47,11 @@ def rules() -> dict[str, set[str]]:
     found = {rule: set(promises.split()) for rule, promises, _ in rows}
     assert len(found) == len(rows), "a rule stands twice"
     return found
+
+
+def waived() -> set[str]:
+    """The promises that do not hold, each on a line of its own with the reason."""
+    return set(WAIVED.findall(PAGE.read_text(encoding="utf-8")))
 
 
 def python_tests() -> Iterator[Test]:

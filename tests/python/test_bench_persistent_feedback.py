@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def column(result: dict[str, Any], name: str) -> list[Any]:
 
 
 def test_four_tokens_cost_what_is_promised(root: pathlib.Path) -> None:
+    """S017, S018, S019, S020, S023, S024, S025, S026."""
     command = [sys.executable, "benches/bench_persistent_feedback.py", "--tokens", "4"]
     ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603
     result = json.loads(ended.stdout)
@@ -52,12 +54,15 @@ def test_four_tokens_cost_what_is_promised(root: pathlib.Path) -> None:
 
 
 def test_revisions_are_commits_or_nothing(bench: Any) -> None:
+    """S018."""
     assert bench.revision("no/such/revision") is None
     head = bench.revision("HEAD")
     assert head is None or len(head) == 40
 
 
 def test_workspace_is_what_neither_results_nor_caches_hold(bench: Any) -> None:
+    """S024."""
+
     class Event(NamedTuple):
         allocated_bytes: int
         peak_bytes: int
@@ -70,12 +75,14 @@ def test_workspace_is_what_neither_results_nor_caches_hold(bench: Any) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 17])
 def test_any_number_of_tokens(bench: Any, tokens: int) -> None:
+    """S017, S020, S023."""
     result = bench.measure(tokens, bench.attention_model())
     assert column(result, "retained_logical_bytes") == [16 * (step + 1) for step in range(tokens)]
     assert sum(column(result, "kernel_allocated_bytes")) == 16 * tokens
 
 
 def test_only_the_bindings_say_what_is_handed_back(bench: Any) -> None:
+    """S021."""
     model = bench.attention_model()
     names = {"past_key": "a", "present_key": "z", "past_value": "m", "present_value": "b"}
     node = model.graph.node[0]
@@ -98,6 +105,8 @@ def wrong(outputs: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["attended", "present_key", "present_value"])
 @pytest.mark.parametrize("side", ["stateful", "stateless"])
 def test_a_wrong_value_fails_the_run(bench: Any, name: str, side: str) -> None:
+    """S022."""
+
     class Stateful(bench.Stateful):  # type: ignore[misc]
         def step(self, fed: dict[str, Any]) -> dict[str, Any]:
             return wrong(super().step(fed), name)
@@ -112,6 +121,8 @@ def test_a_wrong_value_fails_the_run(bench: Any, name: str, side: str) -> None:
 
 
 def test_a_copy_fails_the_run(bench: Any) -> None:
+    """S022, S026."""
+
     class Copies(bench.Stateful):  # type: ignore[misc]
         def retained(self) -> dict[str, Any]:
             return {name: np.from_dlpack(tensor).copy() for name, tensor in super().retained().items()}
@@ -121,6 +132,8 @@ def test_a_copy_fails_the_run(bench: Any) -> None:
 
 
 def test_a_cache_that_moves_fails_the_run(bench: Any) -> None:
+    """S022."""
+
     class Moves(bench.Stateful):  # type: ignore[misc]
         def step(self, fed: dict[str, Any]) -> dict[str, Any]:
             outputs: dict[str, Any] = super().step(fed)
@@ -140,3 +153,26 @@ def test_a_failed_run_ends_with_one(bench: Any, monkeypatch: pytest.MonkeyPatch,
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "token 1: stateful output `attended`" in captured.err
+
+
+def test_the_file_alone_is_enough(root: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """S018, S026: outside of any repository, without a model file or a network, and with no revision to tell."""
+    alone = tmp_path / "bench_persistent_feedback.py"
+    alone.write_bytes((root / "benches" / alone.name).read_bytes())
+    guard = (
+        "import runpy, sys\n"
+        "def refuse(event, arguments):\n"
+        "    if event in ('socket.connect', 'socket.getaddrinfo', 'urllib.Request'):\n"
+        "        raise RuntimeError(event)\n"
+        "    if event == 'open' and str(arguments[0]).endswith(('.onnx', '.bin', '.npz', '.safetensors')):\n"
+        "        raise RuntimeError(arguments[0])\n"
+        "sys.addaudithook(refuse)\n"
+        f"sys.argv = [{str(alone)!r}, '--tokens', '2']\n"
+        f"runpy.run_path({str(alone)!r}, run_name='__main__')\n"
+    )
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    command = [sys.executable, "-c", guard]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+    result = json.loads(ended.stdout)
+    assert (result["source_revision"], result["target_revision"]) == (None, None)
+    assert column(result, "token") == [1, 2]

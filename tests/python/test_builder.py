@@ -210,6 +210,7 @@ def test_broken_bindings_are_refused() -> None:
 
 
 def test_paged_caches() -> None:
+    """S235, S239."""
     builder = GraphBuilder("cached")
     category = TypeProto(struct_type=StructTypeProto())
     builder.make_input(ValueInfoProto(name="past", type=category))

@@ -471,6 +471,7 @@ def with_cache(kind: str, nested: bool) -> ModelProto:
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("kind", ["paged cache", "encoded"])
 def test_cache_initializers_are_refused_by_name(kind: str, nested: bool, tmp_path: pathlib.Path) -> None:
+    """S239."""
     model = with_cache(kind, nested)
     before = model.SerializeToString()
     other = ours(three()[0])

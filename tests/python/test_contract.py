@@ -15,6 +15,16 @@ def test_every_rule_has_a_test_and_every_citation_a_rule() -> None:
     assert sorted(wanted - promises) == []
 
 
+def test_every_promise_has_a_test_or_a_reason() -> None:
+    """Those that do not hold are on the page, each with its reason, and uncited."""
+    all_of_them = {f"S{number:03}" for number in range(1, contract.PROMISES + 1)}
+    cited = {promise for test in contract.tests() for promise in test.promises()}
+    waived = contract.waived()
+    assert sorted(all_of_them - cited - waived) == []
+    assert sorted(cited - all_of_them) == []
+    assert sorted(waived & cited) == []
+
+
 def test_rules_are_in_order() -> None:
     numbers = [tuple(map(int, rule.split("."))) for rule in contract.rules()]
     assert numbers == sorted(numbers)

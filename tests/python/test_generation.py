@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import generation_models as models
+import generation_recorder
 import graphs
 import numpy as np
 import onnx
@@ -30,12 +31,14 @@ def refused(model: Any, feeds: dict[str, Any], match: str, **options: Any) -> No
 
 class TestResult:
     def test_int64_prompt_included(self) -> None:
+        """Rules 4.6.14, 4.6.19; S034, S050."""
         prompt = ids([3, 1], [5, 2], [0, 4])
         tokens = ReferenceEvaluator(models.successor()).generate({"input_ids": prompt}, max_new_tokens=3)
         assert tokens.dtype == np.int64
         np.testing.assert_array_equal(tokens, [[3, 1, 2, 3, 4], [5, 2, 3, 4, 5], [0, 4, 5, 6, 7]])
 
     def test_the_runtime_returns_a_tensor_of_the_inputs_name(self) -> None:
+        """Rules 4.6.19, 4.6.21; S053."""
         model = graphs.model(
             [helper.make_node("OneHot", ["words", "depth", "values"], ["scores"])],
             [graphs.info("words", TensorProto.INT64, ["b", "n"])],
@@ -52,10 +55,12 @@ class TestResult:
         assert made.numpy().tolist() == [[1, 3, 3, 3]]
 
     def test_the_defaults_are_twenty_greedy_tokens(self) -> None:
+        """Rules 4.6.15, 4.6.18; S035, S037."""
         tokens = ReferenceEvaluator(models.successor(64)).generate({"input_ids": ids([3])})
         assert tokens.tolist() == [list(range(3, 24))]
 
     def test_no_new_tokens_is_a_copy_of_the_prompt_without_a_run(self) -> None:
+        """Rule 4.6.8."""
         # The session could not even be made: the operator does not exist.
         node = helper.make_node("Unheard", ["input_ids"], ["logits"], domain="nowhere")
         model = graphs.model(
@@ -74,19 +79,25 @@ class TestResult:
 
 class TestEnds:
     def test_each_row_ends_by_itself_and_is_padded(self) -> None:
+        """Rules 4.6.17, 4.6.18; S037."""
         feeds = {"input_ids": ids([3], [5])}
         got = generate(models.successor(), feeds, max_new_tokens=10, eos_token_id=6, pad_token_id=0)
         assert got == [[3, 4, 5, 6], [5, 6, 0, 0]]
 
     def test_padding_is_the_end_token_by_default(self) -> None:
+        """Rule 4.6.17; S037."""
         got = generate(models.successor(), {"input_ids": ids([3], [5])}, max_new_tokens=10, eos_token_id=6)
         assert got == [[3, 4, 5, 6], [5, 6, 6, 6]]
 
     def test_the_limit_stops(self) -> None:
+        """Rule 4.6.18; S037."""
         assert generate(models.successor(), {"input_ids": ids([3])}, max_new_tokens=2, eos_token_id=7) == [[3, 4, 5]]
 
     def test_an_ended_row_keeps_its_place_in_mask_and_positions(self) -> None:
-        """The end token counts in the mask, later padding does not; positions go on."""
+        """The end token counts in the mask, later padding does not; positions go on.
+
+        Rules 4.6.5, 4.6.6, 4.6.17; S047.
+        """
         widths, masks, positions = recorded(models.of_positions(), ids([6], [2]), max_new_tokens=4, eos_token_id=1)
         # Tokens are positions: both rows produce 0, 1 (the end), and go on to the limit only if one does.
         assert widths == [1, 2]
@@ -112,32 +123,20 @@ class TestEnds:
 
 def recorded(model: onnx.ModelProto, prompt: Array, **options: Any) -> tuple[list[int], list[Any], list[Any]]:
     """Return what each step was fed: the columns, the mask, the positions."""
-    names = [value.name for value in model.graph.input]
-    steps: dict[str, list[Any]] = {name: [] for name in names}
-    for index, name in enumerate(names):
-        node = helper.make_node("Record", [name], [f"kept_{index}"], domain="test", name=name)
-        model.graph.node.insert(index, node)
-        for other in model.graph.node[index + 1 :]:
-            other.input[:] = [f"kept_{index}" if used == name else used for used in other.input]
-    model.opset_import.append(helper.make_opsetid("test", 1))
-    context = runtime.RuntimeContext()
-
-    def record(node: Any, call: Any) -> Any:
-        steps[node.name].append(call.inputs[0].numpy().tolist())
-        return (call.inputs[0],)
-
-    context.register_custom_kernel("test", "Record", record)
-    runtime.generate(model, context, {"input_ids": prompt}, runtime.GenerationOptions(**options))
-    widths = [len(rows[0]) for rows in steps["input_ids"]]
-    return widths, steps.get("attention_mask", []), steps.get("position_ids", [])
+    _, steps = generation_recorder.recorded(model, {"input_ids": prompt}, **options)
+    masks, positions = (
+        [fed.value.tolist() for fed in steps.get(name, [])] for name in ("attention_mask", "position_ids")
+    )
+    return [fed.value.shape[1] for fed in steps["input_ids"]], masks, positions
 
 
 class TestStateless:
     def test_the_whole_growing_prefix_is_fed(self) -> None:
+        """Rule 4.6.9; S038."""
         assert generate(models.of_width(), {"input_ids": ids([9, 9])}, max_new_tokens=4) == [[9, 9, 2, 3, 4, 5]]
 
     def test_caches_are_not_guessed_from_names(self) -> None:
-        """An export with past inputs and no bindings is fed what the caller feeds, at every step."""
+        """An export with past inputs and no bindings is fed what the caller feeds, at every step. Rule 4.6.9; S039."""
         model = models.of_history()
         with pytest.raises(refeed.ValueTypeError, match="past"):
             generate(model, {"input_ids": ids([1])}, max_new_tokens=1)
@@ -148,6 +147,7 @@ class TestStateless:
 
 class TestBindings:
     def test_the_prompt_is_evaluated_once_then_single_tokens(self) -> None:
+        """Rule 4.6.10; S042."""
         proto = models.of_width()
         proto.graph.input.append(graphs.info("past", TensorProto.FLOAT, [2]))
         proto.graph.output.append(graphs.info("present", TensorProto.FLOAT, [2]))
@@ -158,12 +158,14 @@ class TestBindings:
 
     @pytest.mark.parametrize("prompt", [[4, 2], [1], [0, 0, 16, 3, 5]])
     def test_the_tokens_are_those_without_bindings(self, prompt: list[int]) -> None:
+        """Rule 4.6.10; S040."""
         feeds = {"input_ids": ids(prompt), "past": models.empty()}
         got = generate(models.bound_history(), feeds, max_new_tokens=70)
         assert got == generate(models.of_history(), feeds, max_new_tokens=70)
         assert got == [prompt + models.after_history(prompt, 70)]
 
     def test_calls_are_fresh_and_feeds_stay_as_they_are(self) -> None:
+        """Rules 4.6.10, 4.6.20; S044."""
         evaluator = ReferenceEvaluator(models.bound_history())
         feeds = {"input_ids": ids([4, 2]), "past": models.empty()}
         before = {name: (value, value.tobytes(), graphs.address(value)) for name, value in feeds.items()}
@@ -176,6 +178,7 @@ class TestBindings:
             assert (value.tobytes(), graphs.address(value)) == (content, address)
 
     def test_a_left_padded_row_is_the_unpadded_one(self) -> None:
+        """Rule 4.6.5; S049."""
         feeds = {
             "input_ids": ids([9, 9, 4], [4, 2, 7]),
             "attention_mask": ids([0, 0, 1], [1, 1, 1]),
@@ -185,17 +188,19 @@ class TestBindings:
         assert [row[3:] for row in got] == [models.after_history([4], 40), models.after_history([4, 2, 7], 40)]
 
     def test_initial_values_are_needed_and_fit(self) -> None:
+        """Rule 4.6.10."""
         with pytest.raises(refeed.ValueTypeError, match="missing initial"):
             generate(models.bound_history(), {"input_ids": ids([1])})
         feeds = {"input_ids": ids([1]), "past": np.zeros((1, 0, 3), np.float64)}
         refused(models.bound_history(), feeds, "past")
 
     def test_a_cache_that_is_not_empty_is_refused(self) -> None:
+        """Rule 4.6.11; S052."""
         feeds = {"input_ids": ids([1]), "past": np.zeros((1, 4, 3), np.float32)}
         refused(models.bound_history(), feeds, "`past`: expected an empty prefix, got 4 rows; only a Generator")
 
     def test_states_of_a_fixed_shape_are_free(self) -> None:
-        """A recurrent state has no prefix that could be told: any value is a start."""
+        """A recurrent state has no prefix that could be told: any value is a start. Rule 4.6.11; S052."""
         model, _ = refeed.bind(models.recurrent(), pairs=[("past", "present")])
         feeds = {"input_ids": ids([1]), "past": np.full((1, 1), 5, np.float32)}
         # present = past + token, the next token is present modulo 11.
@@ -209,6 +214,7 @@ class TestBindings:
 
     @pytest.mark.parametrize("role", ["input_ids", "attention_mask", "position_ids"])
     def test_what_the_loop_feeds_must_not_be_bound(self, role: str) -> None:
+        """Rule 4.6.4."""
         proto = models.of_positions()
         proto.graph.output.append(graphs.info("following_ids", TensorProto.INT64, ["batch", None]))
         proto.graph.node.append(helper.make_node("Identity", [role], ["following_ids"]))
@@ -217,6 +223,7 @@ class TestBindings:
         refused(model, {"input_ids": ids([1])}, match)
 
     def test_buffers_are_used_again(self) -> None:
+        """Rule 4.6.23; S043."""
         context = runtime.RuntimeContext(events_enabled=True)
         feeds = {"input_ids": ids([4, 2]), "past": models.empty()}
         runtime.generate(models.bound_history(), context, feeds, runtime.GenerationOptions(max_new_tokens=12))
@@ -229,20 +236,24 @@ class TestBindings:
 
 class TestMaskAndPositions:
     def test_positions_count_unmasked_tokens_row_by_row(self) -> None:
+        """Rule 4.6.6; S047."""
         feeds = {"input_ids": ids([0, 0, 7], [7, 7, 7]), "attention_mask": ids([0, 0, 1], [1, 1, 1])}
         got = generate(models.of_positions(), feeds, max_new_tokens=3)
         assert [row[3:] for row in got] == [[0, 1, 2], [2, 3, 4]]
 
     def test_the_mask_is_made_and_extended(self) -> None:
+        """Rule 4.6.5; S047."""
         assert generate(models.of_mask(), {"input_ids": ids([5, 5])}, max_new_tokens=4) == [[5, 5, 2, 3, 4, 5]]
         feeds = {"input_ids": ids([5, 5], [5, 5]), "attention_mask": ids([0, 1], [1, 1])}
         assert [row[2:] for row in generate(models.of_mask(), feeds, max_new_tokens=3)] == [[1, 2, 3], [2, 3, 4]]
 
     def test_fed_positions_go_on_from_the_last_one(self) -> None:
+        """Rule 4.6.6; S047."""
         feeds = {"input_ids": ids([0, 0]), "position_ids": ids([2, 4])}
         assert generate(models.of_positions(), feeds, max_new_tokens=3) == [[0, 0, 4, 5, 6]]
 
     def test_another_type_is_not_made_up(self) -> None:
+        """Rule 4.6.7; S048."""
         model = models.of_mask(elements=TensorProto.INT32)
         refused(model, {"input_ids": ids([5])}, r"`attention_mask` is declared as INT32.*: it is made only as INT64")
         # Fed, it is an ordinary input: the same at every step.
@@ -262,6 +273,7 @@ class TestMaskAndPositions:
         ],
     )
     def test_masks_that_are_none(self, mask: Array, match: str) -> None:
+        """Rule 4.6.5; S049."""
         refused(models.of_mask(), {"input_ids": ids([5, 5, 5]), "attention_mask": mask}, match)
 
     @pytest.mark.parametrize(
@@ -274,10 +286,12 @@ class TestMaskAndPositions:
         ],
     )
     def test_positions_that_are_none(self, positions: Array, match: str) -> None:
+        """Rule 4.6.6."""
         feeds = {"input_ids": ids([5, 5]), "position_ids": positions}
         refused(models.of_positions(), feeds, match, max_new_tokens=3)
 
     def test_other_feeds_stay_as_they_are(self) -> None:
+        """Rule 4.6.12; S051."""
         proto = models.of_width()
         proto.graph.input.append(graphs.info("shift", TensorProto.INT64, [1]))
         proto.graph.node[2].output[0] = "sum"
@@ -292,6 +306,7 @@ class TestLogits:
     )
     @pytest.mark.parametrize("last_only", [False, True])
     def test_four_types_two_ranks(self, elements: int, last_only: bool) -> None:
+        """Rule 4.6.13; S046."""
         model = models.successor(8, elements, last_only)
         assert generate(model, {"input_ids": ids([6, 1], [0, 3])}, max_new_tokens=3) == [
             [6, 1, 2, 3, 4],
@@ -303,6 +318,7 @@ class TestLogits:
     )
     @pytest.mark.parametrize("vocabulary", [1, 3, 8, 9, 255, 256, 257, 1000])
     def test_the_first_maximum_wins(self, elements: int, vocabulary: int) -> None:
+        """Rule 4.6.15; S035."""
         generator = np.random.default_rng(vocabulary)
         for _ in range(3):
             row = generator.integers(-4, 5, vocabulary).astype(np.float64)
@@ -318,6 +334,7 @@ class TestLogits:
     )
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
     def test_rows_that_choose_nothing(self, bad: float, elements: int, temperature: float) -> None:
+        """Rule 4.6.15."""
         for at in (0, 4, 10, 299):
             row = np.zeros(300)
             row[at] = bad
@@ -334,6 +351,7 @@ class TestLogits:
         ],
     )
     def test_logits_that_are_none(self, dims: graphs.Shape, elements: int, match: str) -> None:
+        """Rule 4.6.13."""
         nodes = [
             helper.make_node("OneHot", ["input_ids", "depth", "values"], ["hot"]),
             helper.make_node("Cast", ["hot"], ["cast"], to=elements),
@@ -354,6 +372,7 @@ class TestLogits:
         refused(model, {"input_ids": ids([1, 2])}, match)
 
     def test_another_batch_is_refused(self) -> None:
+        """Rule 4.6.13."""
         nodes = [
             helper.make_node("Concat", ["input_ids", "input_ids"], ["twice"], axis=0),
             helper.make_node("OneHot", ["twice", "depth", "values"], ["logits"]),
@@ -407,6 +426,7 @@ class TestArguments:
         ],
     )
     def test_values_that_mean_nothing(self, name: str, value: Any) -> None:
+        """Rule 4.6.1."""
         refused(models.successor(), self.FEEDS, f"^{name}: expected", **{name: value})
 
     @pytest.mark.parametrize(
@@ -418,6 +438,7 @@ class TestArguments:
             runtime.GenerationOptions(**{name: value})
 
     def test_tokens_beyond_the_vocabulary(self) -> None:
+        """Rule 4.6.14."""
         for name in ("eos_token_id", "pad_token_id"):
             refused(models.successor(), self.FEEDS, f"{name}: expected a token of the vocabulary, below 8", **{name: 8})
 
@@ -435,17 +456,21 @@ class TestArguments:
         ],
     )
     def test_feeds_that_are_none(self, feeds: dict[str, Any], match: str) -> None:
+        """Rules 4.6.1, 4.6.2; S045."""
         refused(models.successor(), feeds, match)
 
     def test_more_tokens_than_any_memory_holds(self) -> None:
+        """Rule 4.6.3."""
         for count in (2**62, 2**63 - 1):
             refused(models.successor(), self.FEEDS, "no memory holds", max_new_tokens=count)
 
     def test_names_that_are_not_there(self) -> None:
+        """Rule 4.6.1."""
         refused(models.successor(), self.FEEDS, "no graph input `words`; it has `input_ids`", input_ids_name="words")
         refused(models.successor(), self.FEEDS, "no graph output `scores`; it has `logits`", logits_name="scores")
 
     def test_one_input_has_one_role(self) -> None:
+        """Rule 4.6.4."""
         feeds = {"input_ids": ids([1])}
         match = "input_ids_name and attention_mask_name both name graph input `input_ids`"
         refused(models.of_positions(), feeds, match, attention_mask_name="input_ids")
@@ -453,6 +478,7 @@ class TestArguments:
         refused(models.of_positions(), feeds, match, position_ids_name="attention_mask")
 
     def test_the_order_of_the_checks(self) -> None:
+        """Rule 4.6.1."""
         faults: list[tuple[str, Any, str]] = [
             ("max_new_tokens", -1, "max_new_tokens"),
             ("temperature", -1.0, "temperature"),
@@ -495,6 +521,7 @@ class TestOptions:
         assert repr(options) == "GenerationOptions()"
 
     def test_other_names_run(self) -> None:
+        """Rule 4.6.21; S054."""
         proto = models.of_positions()
         for value in proto.graph.input:
             value.name = f"my_{value.name}"

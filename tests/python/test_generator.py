@@ -416,6 +416,7 @@ class TestBeams:
 
 class TestStopping:
     def test_a_cancelled_call_returns_what_there_is(self) -> None:
+        """Rule 4.6.22; S033."""
         for call in ("generator", "native"):
             completion = runtime.TaskCompletion()
             timer = threading.Timer(0.05, completion.cancel)

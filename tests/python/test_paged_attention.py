@@ -42,6 +42,7 @@ from refeed.onnx import TensorProto, helper, numpy_helper
     ],
 )
 def test_other_attributes_and_values_are_refused(attributes: dict[str, Any]) -> None:
+    """Rules 6.1.2, 6.1.3; S194, S195, S196, S204."""
     context = runtime.RuntimeContext()
     runtime.register_paged_attention(context)
 
@@ -54,6 +55,7 @@ def test_other_attributes_and_values_are_refused(attributes: dict[str, Any]) -> 
 
 
 def test_the_kernel_is_opt_in() -> None:
+    """Rule 6.1.7; S196, S198."""
     code = (
         "import numpy as np\n"
         "from refeed import runtime\n"
@@ -74,6 +76,7 @@ def test_the_kernel_is_opt_in() -> None:
 
 
 def test_a_kernel_of_a_context_stays_there() -> None:
+    """Rule 6.1.7; S198, S200."""
     own, other = runtime.RuntimeContext(), runtime.RuntimeContext()
     runtime.register_paged_attention(own)
     state = runtime.PersistentValueState(model(), {"past": empty()})
@@ -85,6 +88,7 @@ def test_a_kernel_of_a_context_stays_there() -> None:
 
 
 def test_standard_attention_is_unchanged_beside_it() -> None:
+    """Rule 6.1.7; S198."""
     rng = np.random.default_rng(2)
     made = model()
     made.graph.node.append(helper.make_node("Attention", ["Q", "K", "V"], ["dense"], is_causal=1))
@@ -115,12 +119,14 @@ def test_standard_attention_is_unchanged_beside_it() -> None:
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(shapes: list[tuple[int, ...]], message: str) -> None:
+    """Rule 6.3.1; S192, S203."""
     q, k, v = (np.ones(shape, np.float32) for shape in shapes)
     with pytest.raises(ValueError, match=message):
         step(runtime.PagedAttention(), (q, k, v), empty())
 
 
 def test_one_type_for_all_three() -> None:
+    """Rule 6.3.1; S191."""
     one = np.ones((1, 1, 1, 4), np.float32)
     with pytest.raises(ValueError, match="FLOAT16"):
         step(runtime.PagedAttention(), (one, one.astype(np.float16), one), empty())
@@ -132,6 +138,7 @@ def test_one_type_for_all_three() -> None:
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [1, 10, 16])
 def test_inputs_must_be_finite(bad: float, which: int, dtype: int) -> None:
+    """Rule 6.3.1; S202."""
     qkv = [np.ones((1, 1, 2, 4), TYPES[dtype]) for _ in range(3)]
     qkv[which][0, 0, 1, 2] = bad
     kernel = runtime.PagedAttention()
@@ -141,6 +148,7 @@ def test_inputs_must_be_finite(bad: float, which: int, dtype: int) -> None:
 
 
 def test_more_tokens_than_max_tokens_are_refused_and_the_state_stays() -> None:
+    """Rule 6.3.2; S252, S271."""
     context = runtime.RuntimeContext()
     runtime.register_paged_attention(context)
     state = runtime.PersistentValueState(model(max_tokens=5), {"past": empty()})
@@ -160,6 +168,7 @@ def test_more_tokens_than_max_tokens_are_refused_and_the_state_stays() -> None:
 
 
 def test_no_new_tokens_keep_the_cache_and_count_nothing() -> None:
+    """Rule 6.3.4."""
     rng = np.random.default_rng(1)
     calls = []
     kernel = runtime.PagedAttention(format_selector=lambda *told: calls.append(told))
@@ -177,7 +186,7 @@ def test_no_new_tokens_keep_the_cache_and_count_nothing() -> None:
 
 
 def test_blocks_are_cut_and_sealed() -> None:
-    """F5: appends of 3, 4, 5 tokens with block_size 4; S252: 35 tokens are 16, 16, 3."""
+    """F5: appends of 3, 4, 5 tokens with block_size 4; S252: 35 tokens are 16, 16, 3. Rule 6.3.8; S243, S252, S256."""
     rng = np.random.default_rng(3)
     kernel, cache = runtime.PagedAttention(), empty()
     seen: list[Any] = []
@@ -195,7 +204,10 @@ def test_blocks_are_cut_and_sealed() -> None:
 
 
 def test_int4_per_axis_page_with_a_typed_zero_point() -> None:
-    """6.4: scales [.25, .5], zero point 0x2f (codes -1, 2), bytes 21 43; a zero query gives [1.5 / 3, 1 / 3]."""
+    """6.4: scales [.25, .5], zero point 0x2f (codes -1, 2), bytes 21 43; a zero query gives [1.5 / 3, 1 / 3].
+
+    Rule 6.4.5.
+    """
     zero = onnx.TensorProto(data_type=TensorProto.INT4, dims=[2])
     zero.int32_data.append(0x2F)
     payload = encoded(TensorProto.INT4, b"\x21\x43", [1, 1, 2, 2], np.array([0.25, 0.5]), zero, axis=-1)
@@ -207,7 +219,7 @@ def test_int4_per_axis_page_with_a_typed_zero_point() -> None:
 
 @pytest.mark.parametrize(("axis", "block"), [(2, None), (-1, None), (2, 1), (3, 1), (-1, 1)])
 def test_per_axis_and_blocked_scales_match_dense_attention(axis: int, block: int | None) -> None:
-    """6.4: on [1, 1, 2, 2]; 8 elements of 4 bytes are decoded."""
+    """6.4: on [1, 1, 2, 2]; 8 elements of 4 bytes are decoded. Rules 6.3.13, 6.4.6; S255."""
     codes = np.array([[[[3, -2], [1, 4]]]], np.int8)
     scale = np.array([[[[0.25, 0.5], [0.75, 0.125]]]]) if block else np.array([0.25, 0.5])
     shape = [1, 1, 1, 2] if axis in (-1, 3) else [1, 1, 2, 1]
@@ -224,7 +236,7 @@ def test_per_axis_and_blocked_scales_match_dense_attention(axis: int, block: int
 
 
 def test_rows_of_codes_may_begin_within_a_byte() -> None:
-    """F8: UINT4, capacity 3, width 3, codes 1..9; a window that sees only token 1 of it gives [4, 5, 6]."""
+    """F8: UINT4, capacity 3, width 3, codes 1..9; a window that sees only token 1 of it gives [4, 5, 6]. Rule 6.3.5."""
     payload = encoded(TensorProto.UINT4, b"\x21\x43\x65\x87\x09", [1, 1, 3, 3], np.array(1.0))
     dense = np.zeros((1, 1, 3, 3), np.float32)
     cache = onnx.PagedCacheProto(blocks=[page(dense, payload, 2)])
@@ -234,6 +246,7 @@ def test_rows_of_codes_may_begin_within_a_byte() -> None:
 
 
 def test_unused_rows_are_never_read() -> None:
+    """Rule 6.3.6; S258."""
     rng = np.random.default_rng(5)
     key, value = random(rng, 2, 1, 4, 6), random(rng, 2, 1, 4, 8)
     key[:, :, 2:], value[:, :, 2:] = np.nan, np.inf
@@ -247,6 +260,7 @@ def test_unused_rows_are_never_read() -> None:
 @pytest.mark.parametrize("side", ["key", "value"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_visible_rows_must_be_finite(side: str, bad: float) -> None:
+    """Rule 6.3.6; S258."""
     rows = {"key": np.ones((1, 1, 4, 4), np.float32), "value": np.ones((1, 1, 4, 4), np.float32)}
     first = page(rows["key"].copy(), rows["value"].copy(), 4)
     rows[side][0, 0, 1, 2] = bad
@@ -258,6 +272,7 @@ def test_visible_rows_must_be_finite(side: str, bad: float) -> None:
 
 
 def test_decoded_numbers_beyond_float_are_refused() -> None:
+    """Rule 6.3.6."""
     payload = encoded(TensorProto.INT8, bytes([100, 0, 1, 1]), [1, 1, 2, 2], np.array(3e38))
     cache = onnx.PagedCacheProto(blocks=[page(payload, payload, 2)])
     with pytest.raises(ValueError, match=r"blocks\[0\]"):
@@ -300,6 +315,7 @@ def faults() -> dict[str, tuple[Any, str]]:
 
 @pytest.mark.parametrize("fault", faults())
 def test_a_cache_that_breaks_a_rule_is_refused_with_its_page_and_field(fault: str) -> None:
+    """Rules 6.2.9, 6.3.2, 6.3.13; S255, S271."""
     cache, message = faults()[fault]
     one = tuple(np.ones((1, 1, 1, 4), np.float32) for _ in range(3))
     kernel = runtime.PagedAttention()

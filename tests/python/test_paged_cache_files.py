@@ -73,6 +73,7 @@ def mixed() -> Any:
 
 @pytest.mark.parametrize("kind", ["state", "cache"])
 def test_a_cache_of_every_mix_carries_on_in_another_process(kind: str, tmp_path: pathlib.Path) -> None:
+    """Rule 6.2.10."""
     made, cache = model(), mixed()
     state = refeed.PersistentValueState(made, {"past": cache})
     first = state.run({"indices": np.array([0, 4])})["present"]
@@ -99,6 +100,7 @@ def test_a_cache_of_every_mix_carries_on_in_another_process(kind: str, tmp_path:
 
 
 def test_serialised_caches_keep_each_payloads_format() -> None:
+    """Rule 6.2.10; S225, S228, S287."""
     cache = mixed()
     again = onnx.PagedCacheProto()
     again.ParseFromString(cache.SerializeToString())
@@ -110,6 +112,7 @@ def test_serialised_caches_keep_each_payloads_format() -> None:
 
 
 def test_a_returned_cache_is_the_default_of_a_new_model() -> None:
+    """Rule 6.2.10; S238."""
     state = refeed.PersistentValueState(model(), {"past": mixed()})
     first = state.run({"indices": np.array([3])})["present"]
     expected = state.run({"indices": np.array([5])})["present"]

@@ -33,6 +33,7 @@ def taken(cache: Any) -> Any:
 
 
 def test_6_2_caches_with_one_fault_each_are_refused_and_name_it() -> None:
+    """Rules 6.2.2, 6.2.3, 6.2.4, 6.2.5, 6.2.6, 6.2.9; S230, S271."""
     rng = np.random.default_rng(20261130)
     told: collections.Counter[str] = collections.Counter()
     tries = 0
@@ -69,6 +70,7 @@ def ones(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def test_6_2_a_cache_is_recognised_by_its_structure_alone() -> None:
+    """Rules 6.2.1, 6.2.11; S207, S208."""
     value = cache_of((0, 2, ones(1, 2, 3, 4), ones(1, 2, 3, 5)))
     assert isinstance(taken(value), onnx.PagedCacheProto)
     assert isinstance(taken({"blocks": []}), onnx.PagedCacheProto)
@@ -158,6 +160,7 @@ RULES: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_6_2_pages_keep_each_rule(rule: str) -> None:
+    """Rules 6.2.2, 6.2.3, 6.2.4; S226, S304."""
     value, expected = RULES[rule]
     with pytest.raises(refeed.ValueTypeError, match=expected):
         s.state(s.keep(s.any_cache()), {"past": value})
@@ -167,6 +170,7 @@ def test_6_2_pages_keep_each_rule(rule: str) -> None:
 
 
 def test_6_2_several_batch_rows_and_heads_of_different_widths_are_taken() -> None:
+    """Rule 6.2.3; S304."""
     value = cache_of(
         (0, 2, ones(3, 2, 2, 5), ones(3, 2, 2, 7)),
         (2, 1, ones(3, 2, 4, 5, dtype=np.float16), ones(3, 2, 4, 7)),
@@ -175,6 +179,7 @@ def test_6_2_several_batch_rows_and_heads_of_different_widths_are_taken() -> Non
 
 
 def test_6_2_typed_fields_hold_numbers_and_16_bit_patterns() -> None:
+    """Rule 6.2.4; S190."""
     rng = np.random.default_rng(0)
     for name in p.DENSE:
         cache = onnx.PagedCacheProto()
@@ -198,6 +203,7 @@ def test_6_2_typed_fields_hold_numbers_and_16_bit_patterns() -> None:
 
 
 def test_6_2_an_omitted_storage_type_follows_from_sign_and_size() -> None:
+    """Rule 6.2.6; S254."""
     for storage in p.CODES:
         cache = onnx.PagedCacheProto()
         block = p.add_page(cache, 1)
@@ -219,6 +225,7 @@ def test_6_2_an_omitted_storage_type_follows_from_sign_and_size() -> None:
 
 
 def test_6_2_typed_zero_points_pack_several_codes_an_entry() -> None:
+    """Rule 6.2.6."""
     cache = onnx.PagedCacheProto()
     block = p.add_page(cache, 2)
     p.set_codes(block, "key", np.array([1, 2, 3, 4]).reshape(1, 1, 2, 2), "INT4", [0.25, 0.5], layout=p.Layout(-1))
@@ -233,6 +240,7 @@ def test_6_2_typed_zero_points_pack_several_codes_an_entry() -> None:
 
 
 def test_6_2_scales_of_every_layout_decode_by_the_definition() -> None:
+    """Rules 6.2.5, 6.2.6; S223, S225."""
     rng = np.random.default_rng(1)
     for storage in p.CODES:
         for layout in p.LAYOUTS:
@@ -247,6 +255,8 @@ def test_6_2_scales_of_every_layout_decode_by_the_definition() -> None:
 
 
 def test_6_2_declarations_name_the_fields_or_leave_all_open() -> None:
+    """Rule 6.2.7; S187, S189."""
+
     def declared(key: Any, start: Any = None) -> Any:
         page = s.struct(
             start=start or s.tensor([], s.INT64),
@@ -270,6 +280,7 @@ def test_6_2_declarations_name_the_fields_or_leave_all_open() -> None:
 
 
 def test_6_2_arrays_and_bit_packings_declare_no_cache() -> None:
+    """Rule 6.2.7; S188."""
     array = onnx.TypeProto()
     array.struct_type.array.element_type.CopyFrom(s.tensor([2]))
     array.struct_type.array.dimension = 2
@@ -282,6 +293,8 @@ def test_6_2_arrays_and_bit_packings_declare_no_cache() -> None:
 
 
 def test_7_1_pages_share_their_payloads_both_ways() -> None:
+    """Rule 7.1.6; S190, S227."""
+
     def address(message: Any) -> int:
         return int(np.frombuffer(message.raw_data_view(), np.uint8).__array_interface__["data"][0])
 
@@ -297,6 +310,7 @@ def test_7_1_pages_share_their_payloads_both_ways() -> None:
 
 
 def test_7_1_a_cache_is_never_one_encoded_value() -> None:
+    """Rule 6.2.11; S221."""
     model = s.keep(s.any_cache())
     with pytest.raises(refeed.ValueTypeError, match="past"):
         s.state(model, {"past": s.affine([1, 2], [2])})

@@ -46,6 +46,7 @@ def storage_types(block: Any) -> tuple[int, int]:
 
 
 def test_the_selector_is_told_keys_values_and_tokens_and_its_formats_hold_for_that_execution() -> None:
+    """Rule 6.3.3; S201, S243."""
     rng = np.random.default_rng(6)
     told: list[tuple[Array, Array, int]] = []
 
@@ -66,6 +67,7 @@ def test_the_selector_is_told_keys_values_and_tokens_and_its_formats_hold_for_th
 
 
 def test_what_a_selector_raises_comes_out_and_nothing_is_published() -> None:
+    """Rules 6.3.3, 6.3.15; S272."""
     context = runtime.RuntimeContext()
 
     def select(_k: runtime.Tensor, _v: runtime.Tensor, retained: int) -> Any:
@@ -107,13 +109,17 @@ def test_a_selector_returns_formats(returned: Any) -> None:
     ],
 )
 def test_formats_are_checked(arguments: tuple[int, float, int], message: str) -> None:
+    """Rule 6.3.3."""
     with pytest.raises(errors.ValueTypeError, match=message):
         runtime.PageFormat(*arguments)
 
 
 @pytest.mark.parametrize("storage", CODES)
 def test_quantisation_rounds_ties_to_even_and_saturates(storage: int) -> None:
-    """6.4 and S266: .5, 1.5, 2.5, 3.5, 1e30 at scale 1 give 0, 2, 2, 4 and the largest code, as far as codes go."""
+    """6.4 and S266: .5, 1.5, 2.5, 3.5, 1e30 at scale 1 give 0, 2, 2, 4 and the largest code, as far as codes go.
+
+    Rules 6.3.10, 6.4.4.
+    """
     _, low, high = CODES[storage]
     row = np.array([0.5, 1.5, 2.5, 3.5, 1e30, -0.5, -1.5, -1e30], np.float32).reshape(1, 1, 1, 8)
     q = np.zeros_like(row)
@@ -127,7 +133,7 @@ def test_quantisation_rounds_ties_to_even_and_saturates(storage: int) -> None:
 
 @pytest.mark.parametrize("storage", CODES)
 def test_quantisation_error_is_at_most_half_a_scale(storage: int) -> None:
-    """S267."""
+    """Rule 6.3.10; S267."""
     rng = np.random.default_rng(storage)
     _, low, high = CODES[storage]
     scale = 2.0 / (high - low)
@@ -144,7 +150,7 @@ def test_quantisation_error_is_at_most_half_a_scale(storage: int) -> None:
 @pytest.mark.parametrize("storage", [1, 10, 16, *CODES])
 @pytest.mark.parametrize("dtype", [1, 10, 16])
 def test_paged_is_dense_attention_on_reconstructed_values(storage: int, dtype: int) -> None:
-    """S268, for all formats and input types: batches, grouped heads, several appends."""
+    """S268, for all formats and input types: batches, grouped heads, several appends. Rule 6.3.5; S191, S203, S253."""
     rng = np.random.default_rng(storage)
     _, low, high = CODES.get(storage, (0, 0, 0))
     one = (
@@ -167,7 +173,7 @@ def test_paged_is_dense_attention_on_reconstructed_values(storage: int, dtype: i
 
 
 def test_current_tokens_are_used_unquantised() -> None:
-    """S260: with INT2 pages of scale 100 the first result is exact."""
+    """S260: with INT2 pages of scale 100 the first result is exact. Rule 6.3.7."""
     rng = np.random.default_rng(8)
     q, k, v = (random(rng, 1, 1, 4, 8) for _ in range(3))
     y, cache, _ = step(selected(runtime.PageFormat(TensorProto.INT2, 100.0)), (q, k, v), empty())
@@ -187,7 +193,7 @@ def test_current_tokens_are_used_unquantised() -> None:
 def test_four_steps_of_a_state_stay_near_unquantised_attention(
     storage: int, scale: float, zero: int, tolerance: float
 ) -> None:
-    """S269: Q, K, V are +/- 0.173 * step."""
+    """S269: Q, K, V are +/- 0.173 * step. Rule 6.4.7."""
     context = runtime.RuntimeContext()
     form = runtime.PageFormat(storage, scale, zero)
     runtime.register_paged_attention(context, format_selector=lambda *_: form)
@@ -211,6 +217,8 @@ def test_four_steps_of_a_state_stay_near_unquantised_attention(
 def test_the_dense_fixture(causal: bool, window: int) -> None:
     """6.4 and S265: block_size 2, three appends of 3 tokens, widths 3 and 2: 60 bytes each, 0 dequantised, 16 of
     workspace, equal to dense attention within 2e-6.
+
+    Rule 6.4.1; S195, S257, S261, S263.
     """
     rng = np.random.default_rng(9)
     kernel, cache = runtime.PagedAttention(), empty()
@@ -231,7 +239,10 @@ def test_the_dense_fixture(causal: bool, window: int) -> None:
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_the_windowed_fixture(heads: int) -> None:
-    """6.4 and S264: INT8 keys of width 2, UINT4 values of width 3, 6 tokens, then 2 with a window of 1."""
+    """6.4 and S264: INT8 keys of width 2, UINT4 values of width 3, 6 tokens, then 2 with a window of 1.
+
+    Rule 6.4.2; S261, S262, S263.
+    """
     rng = np.random.default_rng(10)
     kernel = selected(runtime.PageFormat(TensorProto.INT8, 0.25), runtime.PageFormat(TensorProto.UINT4, 0.25, 4))
     _, cache, _ = step(kernel, (random(rng, 1, heads, 6, 2), random(rng, 1, 1, 6, 2), random(rng, 1, 1, 6, 3)), empty())
@@ -247,7 +258,10 @@ def test_the_windowed_fixture(heads: int) -> None:
 
 
 def test_formats_may_differ_between_pages() -> None:
-    """6.4: an INT4 key page, then dense keys and UINT8 values: 12 + 2 bytes are copied, (3 + 2) * 4 are dequantised."""
+    """6.4: an INT4 key page, then dense keys and UINT8 values: 12 + 2 bytes are copied, (3 + 2) * 4 are dequantised.
+
+    Rule 6.4.3; S253.
+    """
     rng = np.random.default_rng(11)
     formats = [
         (runtime.PageFormat(TensorProto.INT4, 0.25), runtime.PageFormat(TensorProto.UINT8, 0.01, 128)),
@@ -266,6 +280,7 @@ def test_formats_may_differ_between_pages() -> None:
 
 
 def test_dequantised_bytes_follow_their_definition() -> None:
+    """Rule 6.3.14; S262."""
     rng = np.random.default_rng(12)
     kernel = selected(runtime.PageFormat(TensorProto.INT8, 0.01), runtime.PageFormat())
     _, cache, _ = step(kernel, tuple(random(rng, 2, 2, 13, 4) for _ in range(3)), empty(), block_size=5)
@@ -277,7 +292,7 @@ def test_dequantised_bytes_follow_their_definition() -> None:
 
 
 def test_a_page_is_checked_once() -> None:
-    """S240."""
+    """Rule 6.3.11; S240."""
     context = runtime.RuntimeContext()
     kernel = runtime.register_paged_attention(context)
     state = runtime.PersistentValueState(model(), {"past": empty()})
@@ -291,6 +306,7 @@ def test_a_page_is_checked_once() -> None:
 
 
 def test_a_cache_that_was_serialised_goes_on_with_the_same_bits() -> None:
+    """Rule 6.2.10; S228."""
     rng = np.random.default_rng(14)
     formats = [runtime.PageFormat(storage, 0.01) for storage in CODES] + [runtime.PageFormat(t) for t in (1, 10, 16)]
 
@@ -316,7 +332,7 @@ def test_a_cache_that_was_serialised_goes_on_with_the_same_bits() -> None:
 
 
 def test_earlier_caches_stay_as_they_were() -> None:
-    """S256: every snapshot is held while the state goes on."""
+    """S256: every snapshot is held while the state goes on. Rule 6.3.8."""
     rng = np.random.default_rng(15)
     context = runtime.RuntimeContext()
     runtime.register_paged_attention(context)
@@ -425,6 +441,7 @@ def test_fill_seals_a_page_whose_scale_runs_along_tokens_or_whose_rows_end_withi
 
 
 def test_a_failed_step_leaves_a_filled_page_as_it_was() -> None:
+    """Rule 6.3.15; S272."""
     rng = np.random.default_rng(23)
     context = runtime.RuntimeContext()
     runtime.register_paged_attention(context, partial_blocks="fill")

@@ -52,12 +52,14 @@ def session(model: Any) -> Any:
 
 @pytest.mark.parametrize("kind", [FLOAT, FLOAT16, BFLOAT16])
 def test_6_1_the_result_has_the_type_of_queries_and_the_width_of_values(kind: int) -> None:
+    """Rules 6.1.4, 6.1.5; S191, S193."""
     y, present = inferred(decoder(kind=kind))
     assert y == s.tensor(["batch", 6, "new", 7], kind)
     assert present == s.any_cache()
 
 
 def test_6_1_present_is_declared_as_past_is() -> None:
+    """Rule 6.1.5; S193."""
     for key in (s.tensor(["batch", 2, "capacity", 5]), s.tensor(None)):
         declared = cache(key, s.tensor(["batch", 2, "capacity", 7]))
         y, present = inferred(decoder(declared))
@@ -66,6 +68,7 @@ def test_6_1_present_is_declared_as_past_is() -> None:
 
 
 def test_6_1_unknown_ranks_and_types_are_inferred_through() -> None:
+    """Rule 6.1.5; S199."""
     unknown = onnx.TypeProto()
     unknown.tensor_type.elem_type = FLOAT
     y, _ = inferred(decoder(inputs={"K": unknown}))
@@ -85,6 +88,7 @@ def test_6_1_unknown_ranks_and_types_are_inferred_through() -> None:
     ],
 )
 def test_6_1_attributes_in_their_ranges_are_taken(attributes: dict[str, Any]) -> None:
+    """Rule 6.1.2; S194, S195."""
     inferred(decoder(**attributes))
 
 
@@ -108,6 +112,7 @@ def test_6_1_attributes_in_their_ranges_are_taken(attributes: dict[str, Any]) ->
     ],
 )
 def test_6_1_other_attributes_types_and_ranges_are_refused(attributes: dict[str, Any], expected: str) -> None:
+    """Rules 6.1.2, 6.1.3; S194, S195, S196, S204."""
     model = decoder(**attributes)
     with pytest.raises(ValueError, match=expected):
         inferred(model)
@@ -116,6 +121,7 @@ def test_6_1_other_attributes_types_and_ranges_are_refused(attributes: dict[str,
 
 
 def test_6_1_an_attribute_stands_once() -> None:
+    """Rule 6.1.3."""
     model = decoder(block_size=4)
     model.graph.node[0].attribute.append(helper.make_attribute("block_size", 4))
     with pytest.raises(ValueError, match="block_size"):
@@ -124,6 +130,7 @@ def test_6_1_an_attribute_stands_once() -> None:
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(3, 2), (5, 2), (4, 1), (4, 3)])
 def test_6_1_four_inputs_and_two_outputs(inputs: int, outputs: int) -> None:
+    """Rule 6.1.1; S191, S204."""
     model = decoder()
     node = model.graph.node[0]
     del node.input[:], node.output[:]
@@ -137,6 +144,7 @@ def test_6_1_four_inputs_and_two_outputs(inputs: int, outputs: int) -> None:
 
 @pytest.mark.parametrize("place", range(4))
 def test_6_1_no_input_is_left_out(place: int) -> None:
+    """Rule 6.1.1."""
     model = decoder()
     model.graph.node[0].input[place] = ""
     with pytest.raises(ValueError, match="PagedAttention"):
@@ -144,6 +152,7 @@ def test_6_1_no_input_is_left_out(place: int) -> None:
 
 
 def test_6_1_the_two_outputs_have_different_names() -> None:
+    """Rule 6.1.1."""
     model = decoder()
     model.graph.node[0].output[1] = "Y"
     del model.graph.output[1]
@@ -180,17 +189,19 @@ def test_6_1_the_two_outputs_have_different_names() -> None:
     ],
 )
 def test_6_1_types_and_extents_that_do_not_fit_are_refused(inputs: dict[str, Any], expected: str) -> None:
+    """Rules 6.1.4, 6.1.6; S186, S191, S192."""
     with pytest.raises(ValueError, match=expected):
         inferred(decoder(inputs=inputs))
 
 
 def test_6_1_no_new_tokens_are_a_length_of_zero() -> None:
+    """Rule 6.1.4."""
     none = {name: s.tensor([2, heads, 0, width]) for name, heads, width in (("Q", 6, 5), ("K", 2, 5), ("V", 2, 7))}
     assert inferred(decoder(inputs=none))[0] == s.tensor([2, 6, 0, 7])
 
 
 def test_6_1_the_schema_registers_no_kernel() -> None:
-    """Also in a process of its own, in which nothing was registered."""
+    """Also in a process of its own, in which nothing was registered. Rule 6.1.7; S196."""
     model = decoder()
     session(model)
     code = (
@@ -210,6 +221,6 @@ def test_6_1_the_schema_registers_no_kernel() -> None:
 
 
 def test_6_1_data_is_checked_when_it_is_there() -> None:
-    """Inference knows nothing of pages: a cache of too many heads passes it, and fails as a value."""
+    """Inference knows nothing of pages: a cache of too many heads passes it, and fails as a value. Rule 6.1.8; S197."""
     declared = cache(s.tensor(["b", "h", "c", 5]), s.tensor(["b", "h", "c", 7]))
     assert inferred(decoder(declared))[1] == declared

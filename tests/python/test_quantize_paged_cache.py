@@ -83,6 +83,7 @@ PAIRS = [(a, b) for at, a in enumerate(p.FORMATS) for b in (p.FORMATS[(at + 4) %
 @pytest.mark.parametrize(("key", "value"), PAIRS)
 @pytest.mark.parametrize("source", p.FORMATS)
 def test_6_5_every_format_becomes_every_other(source: str, key: str, value: str) -> None:
+    """Rules 6.5.4, 6.5.6; S212, S214, S215."""
     rng = np.random.default_rng([p.FORMATS.index(source), p.FORMATS.index(key)])
     cache = p.random_cache(rng, 3, [source], typed=0, batch=2, heads=3, key_width=5, value_width=3)
     before = cache.SerializeToString()
@@ -113,6 +114,7 @@ def test_6_5_every_format_becomes_every_other(source: str, key: str, value: str)
 
 
 def test_6_5_unselected_pages_and_empty_selections_keep_their_memory() -> None:
+    """Rule 6.5.7; S217."""
     cache = p.random_cache(np.random.default_rng(0), 6, typed=0)
     made = model(scalar("INT4"), scalar("FLOAT16"))
     out = run(made, cache, [1, 4])
@@ -141,6 +143,7 @@ BAD: dict[str, tuple[Feeds, str]] = {
 @pytest.mark.parametrize("targets", [("INT4", "UINT8"), ("FLOAT16", "FLOAT")])
 @pytest.mark.parametrize("case", BAD)
 def test_6_5_selections_and_scales_are_checked(case: str, targets: tuple[str, str]) -> None:
+    """Rules 6.5.2, 6.5.3; S210, S211."""
     feeds, expected = BAD[case]
     given = {"indices": [2], "key_scale": 0.25, "value_scale": 0.125, **feeds}
     indices = given.pop("indices")
@@ -154,6 +157,7 @@ def test_6_5_selections_and_scales_are_checked(case: str, targets: tuple[str, st
 
 @pytest.mark.parametrize("name", ["key_scale", "value_scale", "key_zero", "value_zero"])
 def test_6_5_parameters_are_scalars_of_their_types(name: str) -> None:
+    """Rules 6.5.3, 6.5.4; S211."""
     cache = p.random_cache(np.random.default_rng(2), 2)
     kind = "FLOAT" if "scale" in name else "INT8"
     for tensor in (
@@ -167,7 +171,7 @@ def test_6_5_parameters_are_scalars_of_their_types(name: str) -> None:
 
 
 def test_6_5_the_whole_cache_is_checked_before_the_selection_is_used() -> None:
-    """Also with nothing selected, and before a broken index is."""
+    """Also with nothing selected, and before a broken index is. Rule 6.5.5; S216, S230."""
     made = model(scalar("INT4"), scalar("INT4"))
     for indices in ([], [0], [77]):
         cache = s.cache(3)
@@ -195,6 +199,7 @@ def test_6_5_the_whole_cache_is_checked_before_the_selection_is_used() -> None:
 
 
 def test_6_5_numbers_that_cannot_be_kept_name_the_page() -> None:
+    """Rules 6.5.5, 6.5.8; S216."""
     cache = p.random_cache(np.random.default_rng(3), 3, ["FLOAT"], capacity=2)
     array = np.full(p.dims_of(cache.blocks[1], "value"), 1e30, np.float32)
     p.set_dense(cache.blocks[1], "value", array)
@@ -221,12 +226,14 @@ def test_6_5_scales_of_other_types_and_structured_codes_are_left_or_refused() ->
 
 
 def test_6_5_markers_of_dense_formats_may_say_anything() -> None:
+    """Rule 6.5.4; S212."""
     cache = p.random_cache(np.random.default_rng(5), 2, ["INT4"])
     odd = model(scalar("FLOAT16", np.nan), scalar("BFLOAT16", 7), (3.0, 1e-30))
     assert run(odd, cache, [0, 1]) == run(model(scalar("FLOAT16"), scalar("BFLOAT16")), cache, [0, 1])
 
 
 def test_6_5_a_cache_is_a_structure_of_blocks() -> None:
+    """Rule 6.5.1."""
     made = model(scalar("INT8"), scalar("INT8"))
     made.graph.input[0].type.CopyFrom(s.struct(blocks=s.sequence(s.tensor([2])), more=s.tensor([2])))
     with pytest.raises(ValueError, match="the field `blocks` alone"):
@@ -234,6 +241,7 @@ def test_6_5_a_cache_is_a_structure_of_blocks() -> None:
 
 
 def test_6_1_inference_keeps_the_declaration_of_the_cache() -> None:
+    """Rule 6.5.9; S219."""
     made = model(scalar("INT8"), scalar("INT8"))
     declared = s.struct(
         blocks=s.sequence(
@@ -260,7 +268,10 @@ def test_6_1_inference_keeps_the_declaration_of_the_cache() -> None:
 
 
 def test_6_5_states_keep_converted_pages_and_declared_capacities() -> None:
-    """Each step converts one more page; pages of other formats stay logical FLOAT, what was kept stays where it was."""
+    """Each step converts one more page; pages of other formats stay logical FLOAT, what was kept stays where it was.
+
+    Rules 6.5.6, 6.5.7, 6.5.8, 6.5.10; S213, S215, S217, S218.
+    """
     nodes = [helper.make_node("QuantizePagedCache", ["past", *NAMES[1:]], ["present"], domain="ai.rt")]
     page = s.struct(
         start=s.tensor([], s.INT64),
@@ -301,7 +312,10 @@ def test_6_5_states_keep_converted_pages_and_declared_capacities() -> None:
 
 
 def test_6_5_conversions_in_a_row_and_an_unknown_target() -> None:
-    """INT4, INT8, FLOAT16, UINT2, and a target that there is not, after which the cache is what it was."""
+    """INT4, INT8, FLOAT16, UINT2, and a target that there is not, after which the cache is what it was.
+
+    Rules 6.5.4, 6.5.8; S214.
+    """
     cache = p.random_cache(np.random.default_rng(7), 1, ["FLOAT"])
     expected = {part: p.decoded(cache.blocks[0], part) for part in ("key", "value")}
     for target in ("INT4", "INT8", "FLOAT16", "UINT2"):
@@ -327,6 +341,7 @@ def test_6_5_importing_the_runtime_registers_it() -> None:
 
 
 def test_6_2_shared_references_go_through_with_their_set_and_are_refused_where_they_are_chosen() -> None:
+    """Rules 6.2.5, 6.2.8; S223, S229, S251."""
     made = model(scalar("INT8"), scalar("INT8"))
     storage = runtime.make_affine_quantization_type(p.CODES["INT4"], 8, 8)
     logical = helper.make_tensor_type_proto(p.FLOAT, [1, 1, 2, 4])

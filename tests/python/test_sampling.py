@@ -74,6 +74,7 @@ LOGITS = np.log(np.array([1.0, 2.0, 3.0, 4.0, 0.5, 0.5, 2.0, 7.0]))
 class TestFrequencies:
     @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
     def test_softmax_of_logits_over_temperature(self, temperature: float) -> None:
+        """Rule 4.6.16; S036."""
         hold_to(draws(LOGITS, temperature=temperature), softmax(LOGITS, temperature))
 
     def test_weights_one_to_four(self) -> None:
@@ -127,6 +128,7 @@ class TestFrequencies:
 
 class TestSeeds:
     def test_equal_seeds_equal_tokens(self) -> None:
+        """Rule 4.6.16; S036."""
         flat = np.zeros(50)
         first, again, other = (draws(flat, 120, 4, seed=seed).reshape(4, 30) for seed in (1, 1, 2))
         np.testing.assert_array_equal(first, again)
@@ -142,6 +144,7 @@ class TestSeeds:
             np.testing.assert_array_equal(draws(flat, 30, 1, first_row=row), whole[row])
 
     def test_rows_draw_the_same_whichever_have_ended(self) -> None:
+        """Rule 4.6.16."""
         model = models.fixed(np.zeros(20))
         options = runtime.GenerationOptions(temperature=1.0, seed=3, max_new_tokens=40)
         free = refeed.generate(model, [[1], [2], [3]], options)

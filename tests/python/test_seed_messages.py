@@ -50,6 +50,7 @@ def cache(rows: int = 3) -> Any:
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_every_member_of_the_paged_cache_classes(name: str) -> None:
+    """S243, S297, S298, S302."""
     kind = getattr(onnx, name)
     message = kind()
     for method in METHODS:
@@ -62,6 +63,7 @@ def test_every_member_of_the_paged_cache_classes(name: str) -> None:
 
 
 def test_has_and_add_of_a_block() -> None:
+    """S299, S300, S301, S302."""
     for field in SUBMESSAGES:
         block = onnx.PagedCacheBlockProto()
         child = getattr(block, f"add_{field}")()
@@ -76,6 +78,7 @@ def test_has_and_add_of_a_block() -> None:
 
 
 def test_start_and_length_are_present_when_set_to_zero() -> None:
+    """S303."""
     block = onnx.PagedCacheBlockProto()
     assert not block.has_start()
     block.start = 0
@@ -84,6 +87,7 @@ def test_start_and_length_are_present_when_set_to_zero() -> None:
 
 
 def test_a_cache_survives_every_way_of_writing(tmp_path: pathlib.Path) -> None:
+    """S291, S292, S293, S294, S296."""
     original = cache()
     wire = original.SerializeToString()
     size = original.SerializeSize()
@@ -118,6 +122,7 @@ def test_a_cache_survives_every_way_of_writing(tmp_path: pathlib.Path) -> None:
 
 
 def test_payloads_of_a_cache_go_to_a_second_file_and_come_back(tmp_path: pathlib.Path) -> None:
+    """S294, S295."""
     original = cache(rows=70)
     before = original.SerializeToString()
     options = onnx.SerializeOptions()
@@ -134,6 +139,7 @@ def test_payloads_of_a_cache_go_to_a_second_file_and_come_back(tmp_path: pathlib
 
 
 def test_a_quantising_graph_is_built_and_verified() -> None:
+    """S276, S277."""
     cache_type = onnx.TypeProto(struct_type=onnx.StructTypeProto())
     assert cache_type.WhichOneof("value") == "struct_type"
     inputs = ["past", "indices", "key_scale", "key_zero", "value_scale", "value_zero"]

@@ -220,6 +220,7 @@ def test_numbers_that_are_not_finite_come_back_or_are_refused() -> None:
 
 
 def test_what_the_text_form_cannot_carry_is_named() -> None:
+    """S239."""
     model = parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g (float x) => (float y) { y = Neg (x) }')
     assert printer.to_text(model, fidelity="exact").endswith("{\n   y = Neg (x)\n}")
     graph = model.graph

@@ -19,6 +19,8 @@ mod group_query;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod paged;
+#[cfg(test)]
 mod state_model;
 #[cfg(test)]
 mod tails;

@@ -73,6 +73,44 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Bindings by hand
+//!
+//! A binding is two names in the graph's message; [`bind()`] writes no more than that.
+//!
+//! ```
+//! // Rule 3.1.9; S084.
+//! use refeed::proto::PersistentBindingProto;
+//! use refeed::{
+//!     LoadOptions, Model, PersistentValueState, RuntimeContext, RuntimeSessionOptions, RuntimeValue, Tensor, parser,
+//! };
+//! use std::collections::HashMap;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = r#"<ir_version: 10, opset_import: ["" : 18]>
+//!     accumulate (float[2] delta, float[2] past) => (float[2] present) { present = Add(delta, past) }"#;
+//! let mut proto = parser::parse_model(text)?;
+//! let bindings = &mut proto.graph.get_or_insert_default().persistent_bindings;
+//! bindings.push(PersistentBindingProto::default());
+//! bindings[0].input_name = Some("past".into());
+//! bindings[0].output_name = Some("present".into());
+//! let model = Model::from_proto(proto, &LoadOptions::default())?;
+//!
+//! let floats = |numbers| Tensor::from_slice(&[2], numbers).map(RuntimeValue::from);
+//! let initial = HashMap::from([("past", floats(&[0f32, 0.0])?)]);
+//! let state = PersistentValueState::new(model, initial, RuntimeSessionOptions::default())?;
+//! let context = RuntimeContext::default();
+//! for step in [1f32, 2.0] {
+//!     let outputs = state.run(&context, HashMap::from([("delta", floats(&[1.0, 1.0])?)]))?;
+//!     assert_eq!(outputs["present"].view::<f32>()?.to_vec(), [step, step]);
+//! }
+//! state.reset([("past", floats(&[5.0, 6.0])?)])?;
+//! let outputs = state.run(&context, [("delta", floats(&[1.0, 1.0])?)])?;
+//! assert_eq!(outputs["present"].view::<f32>()?.to_vec(), [6.0, 7.0]);
+//! state.close()?;
+//! assert!(state.run(&context, [("delta", floats(&[1.0, 1.0])?)]).is_err());
+//! # Ok(()) }
+//! ```
+//!
 //! # Generating text
 //!
 //! [`generate`] continues prompts, [`Generator`] keeps tokens and state over turns. Both run one loop.
@@ -95,6 +133,38 @@
 //! assert_eq!(generator.generate(&options)?[0].tokens, [10, 11, 12]);
 //! generator.rewind(1)?;
 //! assert_eq!(generator.tokens(), [[3, 4, 5, 6]]);
+//! # Ok(()) }
+//! ```
+//!
+//! The call on a context that is there already, with names of the model's own; the prompt is part of the result.
+//!
+//! ```
+//! // Rule 4.6.21; S053, S054.
+//! use refeed::{
+//!     GenerationOptions, LoadOptions, Model, RuntimeContext, RuntimeSessionOptions, Tensor, generate,
+//!     parser::parse_model,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = r#"<ir_version: 10, opset_import: ["" : 18]>
+//!     next (int64[b, n] words, int64[b, n] seen, int64[b, n] places) => (float[b, n, 16] scores)
+//!     <int64[1] depth = {16}, float[2] values = {0, 1}>
+//!     { sum = Add(words, seen)  zero = Sub(places, places)  following = Add(sum, zero)
+//!       scores = OneHot(following, depth, values) }"#;
+//! let model = Model::from_proto(parse_model(text)?, &LoadOptions::default())?;
+//! let options = GenerationOptions {
+//!     max_new_tokens: 3,
+//!     input_ids_name: "words".into(),
+//!     logits_name: "scores".into(),
+//!     attention_mask_name: "seen".into(),
+//!     position_ids_name: "places".into(),
+//!     ..GenerationOptions::default()
+//! };
+//! let context = RuntimeContext::default();
+//! let prompt = Tensor::from_slice(&[2, 1], &[3i64, 7])?;
+//! let made = generate(model, &context, [("words", prompt)], &options, RuntimeSessionOptions::default())?;
+//! assert_eq!(made.shape(), [2, 4]);
+//! assert_eq!(made.view::<i64>()?.to_vec(), [3, 4, 5, 6, 7, 8, 9, 10]);
 //! # Ok(()) }
 //! ```
 //!

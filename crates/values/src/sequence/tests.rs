@@ -281,6 +281,30 @@ fn locate_finds_the_first_element_of_a_wanted_part() {
     );
 }
 
+/// Rule 6.3.11; S241: the page of a token is found by looking at one path of parts.
+#[test]
+fn locate_looks_at_one_path() {
+    let count = 20_000;
+    let sequence = RuntimeSequence::from_values((0..count).map(number)).unwrap();
+    let mut memo = SequenceMemo::default();
+    let mut leaf = |_, value: &RuntimeValue| Ok::<_, ()>(read(value));
+    sequence
+        .fold(&mut memo, &mut leaf, &mut |a, b| Ok(*a.max(b)))
+        .unwrap();
+    for least in [0, 1, 4095, 12_345, count - 1] {
+        let looked = std::cell::Cell::new(0);
+        let (index, _) = sequence
+            .locate(&memo, |&most| {
+                looked.set(looked.get() + 1);
+                most >= least
+            })
+            .unwrap();
+        assert_eq!(index as i64, least);
+        // A balanced tree of 20,000 leaves is at most 21 deep; at each part one or both halves are asked.
+        assert!(looked.get() <= 2 * 21 + 1, "{}", looked.get());
+    }
+}
+
 #[test]
 fn transform_where_passes_by_parts_that_are_not_wanted() {
     let mut sequence = RuntimeSequence::from_values((0..1000).map(number)).unwrap();

@@ -229,13 +229,26 @@ impl Stub<'_> {
             writeln!(text, "{inner}@{name}.setter")?;
             writeln!(text, "{inner}def {name}(self, value: {kind}) -> None: ...")?;
         }
-        writeln!(text, "{inner}def has_{name}(self) -> bool: ...")?;
+        let told = match repeated {
+            true => "has elements",
+            false => "is set",
+        };
+        writeln!(text, "{inner}def has_{name}(self) -> bool:")?;
+        writeln!(text, "{inner}    \"\"\"Tell whether `{name}` {told}.\"\"\"")?;
         match field.r#type() {
             Type::Message if !repeated => {
-                writeln!(text, "{inner}def add_{name}(self) -> {single}: ...")?;
+                writeln!(text, "{inner}def add_{name}(self) -> {single}:")?;
+                writeln!(
+                    text,
+                    "{inner}    \"\"\"Set `{name}` to an empty message and give it.\"\"\""
+                )?;
             }
             Type::Bytes if !repeated => {
-                writeln!(text, "{inner}def {name}_view(self) -> memoryview: ...")?;
+                writeln!(text, "{inner}def {name}_view(self) -> memoryview:")?;
+                writeln!(
+                    text,
+                    "{inner}    \"\"\"Give the bytes of `{name}` where they lie.\"\"\""
+                )?;
             }
             _ => {}
         }

@@ -120,7 +120,7 @@ fn checked_pages_are_not_kept() {
     assert_eq!(memory.live_bytes(), 0);
 }
 
-/// With a window only the pages from the first visible token on are looked for.
+/// With a window only the pages from the first visible token on are looked for. Rule 6.3.11; S241.
 #[test]
 fn old_pages_are_skipped() {
     let kernel = PagedAttention::default();
@@ -135,6 +135,59 @@ fn old_pages_are_skipped() {
         assert_eq!((pages.len(), pages[0].start), (40 - low, low));
     }
     assert!(cache::pages_from(&memo, &past, 40).unwrap().is_empty());
+}
+
+/// Rule 6.3.11; S241: wherever memory is asked for, before the numbers, between keys and values, and behind them, the
+/// memo is free. What computes the numbers is handed pages that are ready, and no memo.
+#[test]
+fn the_memo_is_free_while_numbers_are_computed() {
+    let half = |length, seed| {
+        let wide = rows([1, 2, length, 4], seed);
+        let numbers: Vec<half::f16> = wide
+            .view::<f32>()
+            .unwrap()
+            .iter()
+            .map(half::f16::from_f32)
+            .collect();
+        Tensor::from_slice(&[1, 2, length, 4], &numbers).unwrap()
+    };
+    let kernel = PagedAttention::default();
+    let mut past = PagedAttention::empty_cache().unwrap();
+    for seed in 0..5 {
+        past = step(&kernel, &past, 3, seed).present;
+    }
+    let memo = Mutex::new(Memo::default());
+    let (memory, compute) = (Allocator::default(), Compute::default());
+    for window in [None, Some(4)] {
+        let (query, key, value) = (half(20, 1), half(20, 2), half(20, 3));
+        let operands = Operands {
+            query: &query,
+            key: &key,
+            value: &value,
+            past: &past,
+        };
+        let options = Options {
+            left_window_size: window,
+            ..Options::default()
+        };
+        let mut asked = 0;
+        let mut allocate = |dtype, shape: &[usize]| {
+            asked += 1;
+            assert!(memo.try_lock().is_ok());
+            Ok(TensorMut::new(&memory, dtype, shape)?)
+        };
+        kernel
+            .execute(
+                &operands,
+                &options,
+                &memo,
+                &compute,
+                (&memory, &mut allocate),
+            )
+            .unwrap();
+        // Y, three inputs as FLOAT, the sums as FLOAT, and two payloads of two pages.
+        assert!(asked >= 1 + 3 + 1 + 4, "{asked}");
+    }
 }
 
 /// Of two steps from one cache with the policy "fill", each sees its own rows.
