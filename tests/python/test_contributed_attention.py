@@ -1,6 +1,7 @@
 """`com.microsoft.MultiHeadAttention` and `GroupQueryAttention` beside onnxruntime, whose operators they are."""
 
 import itertools
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -280,3 +281,20 @@ def test_group_query_attention_over_int8_caches(by_channel: bool, past: int, new
     weights /= weights.sum(axis=-1, keepdims=True)
     want = (weights @ held[1]).transpose(0, 2, 1, 3).reshape(1, new, -1)
     np.testing.assert_allclose(got["out"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_caches_of_codes_grow_in_place() -> None:
+    folder = pathlib.Path(__file__).resolve().parents[1] / "data" / "models" / "genai_llama_fp32_kvint8"
+    model, _ = refeed.bind(folder / "model.onnx", patterns="known", uses="any")
+    state = runtime.PersistentValueState(model, runtime.empty_caches(model))
+    context = runtime.RuntimeContext(events_enabled=True)
+    for length in range(1, 13):
+        feeds = {"input_ids": np.array([[length]]), "attention_mask": np.ones((1, length), np.int64)}
+        context.clear_events()
+        earlier = state.run(context, feeds)["present.1.value"]
+        assert earlier.shape == (1, 2, length, 16)
+    storage = [event for event in context.events() if event.kind == "storage"]
+    # Of each of four caches a row of each head, one byte a number.
+    assert sum(event.storage_append_copied_bytes for event in storage) == 4 * 2 * 16
+    assert sum(event.storage_prefix_copied_bytes for event in storage) == 0
+    assert {report.outcome for report in state.explain().bindings} == {"in place"}
