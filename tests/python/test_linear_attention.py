@@ -110,7 +110,7 @@ def _operands(rule: str, heads: tuple[int, int], key_heads: int, length: int, pa
 @pytest.mark.parametrize(("length", "past"), [(1, True), (7, False), (70, True)])
 def test_linear_attention(rule: str, heads: tuple[int, int], key_heads: int, length: int, past: bool) -> None:
     inputs = _operands(rule, heads, key_heads, length, past)
-    attributes = {"q_num_heads": heads[0], "kv_num_heads": heads[1], "update_rule": rule, "scale": 0.5}
+    attributes: dict[str, Any] = {"q_num_heads": heads[0], "kv_num_heads": heads[1], "update_rule": rule, "scale": 0.5}
     model = _model("LinearAttention", inputs, ["output", "present_state"], **attributes)
     got = _ours(model, inputs)
     want, state = _recurrence(rule, heads, 0.5, inputs)
@@ -124,7 +124,7 @@ def test_linear_attention(rule: str, heads: tuple[int, int], key_heads: int, len
 
 def test_token_by_token_is_all_at_once() -> None:
     inputs = _operands("gated_delta", (2, 4), 2, 19, True)
-    attributes = {"q_num_heads": 2, "kv_num_heads": 4}
+    attributes: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 4}
     outputs = ["output", "present_state"]
     whole = _ours(_model("LinearAttention", inputs, outputs, **attributes), inputs)
     state, parts = inputs["past_state"], []
@@ -216,6 +216,7 @@ def test_what_is_not_computed_is_refused_by_name() -> None:
             runtime.RuntimeSession(model)
     conv: dict[str, Array | None] = {"input": _normal(1, 3, 2, seed=1), "weight": _normal(3, 1, 2, seed=2)}
     for attribute, value in [("channels_last", 1), ("ndim", 2), ("state_length", 5), ("dilation", 0)]:
-        model = _model("CausalConvWithState", conv, ["output", "present_state"], **{attribute: value})
+        given: dict[str, Any] = {attribute: value}
+        model = _model("CausalConvWithState", conv, ["output", "present_state"], **given)
         with pytest.raises(errors.Error, match=attribute):
             runtime.RuntimeSession(model)

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from refeed import errors, runtime
 
 Array = np.ndarray[Any, Any]
-CODES = {
+CODES: dict[int, Any] = {
     TensorProto.INT8: np.int8,
     TensorProto.UINT8: np.uint8,
     TensorProto.INT16: np.int16,
@@ -24,7 +24,7 @@ CODES = {
 }
 BITS = {2: ("INT2", "UINT2"), 4: ("INT4", "UINT4"), 8: ("INT8", "UINT8"), 16: ("INT16", "UINT16")}
 SHAPE = (3, 10, 5)
-LAYOUTS: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
+LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "one": ({}, ()),
     "axis": ({"axis": -2}, (10,)),
     "last axis": ({"axis": 2}, (5,)),
@@ -34,14 +34,14 @@ LAYOUTS: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
 
 
 def _there_and_back(
-    codes: int, scale: Array, zero: Array | None, opset: int = 25, **attributes: int
+    codes: int, scale: Array, zero: Array | None, opset: int = 25, **attributes: Any
 ) -> onnx.ModelProto:
     held = [numpy_helper.from_array(scale, "scale")]
     more = ["scale"]
     if zero is not None:
         held.append(numpy_helper.from_array(zero, "zero"))
         more.append("zero")
-    there = {"output_dtype": codes} if opset >= 21 else {}
+    there: dict[str, Any] = {"output_dtype": codes} if opset >= 21 else {}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", *more], ["codes"], **there, **attributes),
         helper.make_node("DequantizeLinear", ["codes", *more], ["y"], **attributes),
@@ -62,7 +62,7 @@ def _there_and_back(
 def test_there_and_back(codes: int, layout: str, with_zero: bool) -> None:
     rng = np.random.default_rng(codes)
     attributes, shape = LAYOUTS[layout]
-    name = TensorProto.DataType.Name(codes)
+    name = str(TensorProto.DataType.Name(codes))
     bits = next(bits for bits, names in BITS.items() if name in names)
     # Some numbers saturate, some lie halfway between two codes.
     scale = (rng.integers(1, 4, shape) * 2.0 ** (3 - bits)).astype(np.float32)
@@ -71,8 +71,8 @@ def test_there_and_back(codes: int, layout: str, with_zero: bool) -> None:
     zero = np.asarray(rng.integers(low, low + (1 << bits), shape)).astype(CODES[codes]) if with_zero else None
     model = _there_and_back(codes, scale, zero, **attributes)
     got = runtime.RuntimeSession(model).run({"x": x})["y"].numpy()
-    want = ReferenceEvaluator(model).run(None, {"x": x})[0]
-    np.testing.assert_array_equal(got, want)
+    wanted: Any = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_array_equal(got, wanted[0])
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])

@@ -27,7 +27,8 @@ def _packed(codes: Array, bits: int) -> Array:
     padded[..., :count] = codes
     parts = padded.reshape(*codes.shape[:-1], -1, each)
     shifts = np.arange(each, dtype=np.uint8) * bits
-    return np.bitwise_or.reduce(parts << shifts, axis=-1).astype(np.uint8)
+    packed: Array = np.bitwise_or.reduce(parts << shifts, axis=-1).astype(np.uint8)
+    return packed
 
 
 def _weights(rng: np.random.Generator, bits: int, k: int, n: int, block: int) -> tuple[Array, Array, Array]:
@@ -83,11 +84,11 @@ def test_matmul_nbits_beside_the_formula_and_onnxruntime(bits: int, block: int, 
     k, n = 160, 37
     codes, scales, zeros = _weights(rng, bits, k, n, block)
     weights = {"B": _packed(codes, bits), "scales": scales}
-    real: Array | float = float(1 << (bits - 1))
+    real: Any = float(1 << (bits - 1))
     if zero == "codes":
         weights["zero_points"], real = _packed(zeros, bits), zeros
     elif zero == "numbers":
-        real = (rng.random(scales.shape) * (1 << bits)).astype(np.float32)
+        real = np.asarray(rng.random(scales.shape) * (1 << bits), np.float32)
         weights["zero_points"] = real
     for shape in [(1, k), (2, 3, k), (21, k), (0, k)]:
         x = rng.standard_normal(shape, dtype=np.float32)
@@ -134,7 +135,7 @@ def test_parts_that_do_not_fit_are_told() -> None:
 
 
 def _dequantized(
-    codes: Array, scale: Array, zero: Array | None, extra: list[onnx.NodeProto] | None = None, **attributes: int
+    codes: Array, scale: Array, zero: Array | None, extra: list[onnx.NodeProto] | None = None, **attributes: Any
 ) -> onnx.ModelProto:
     inputs = ["codes", "scale", *([] if zero is None else ["zero"])]
     nodes = [
@@ -156,13 +157,13 @@ def _dequantized(
     return helper.make_model(graph, opset_imports=OPSETS, ir_version=10)
 
 
-KINDS = {
+KINDS: dict[str, tuple[Any, int, int]] = {
     "int4": (ml_dtypes.int4, -8, 7),
     "uint4": (ml_dtypes.uint4, 0, 15),
     "int8": (np.int8, -128, 127),
     "uint8": (np.uint8, 0, 255),
 }
-LAYOUTS: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
+LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "blocks": ({"axis": 0, "block_size": 32}, (3, 14)),
     "odd blocks": ({"axis": 0, "block_size": 24}, (4, 14)),
     "columns": ({"axis": 1}, (14,)),
@@ -186,7 +187,8 @@ def test_a_product_with_dequantized_weights(kind: str, layout: str, with_zero: b
     for rows in [(1, 96), (13, 96), (2, 3, 96), (96,)]:
         x = rng.standard_normal(rows, dtype=np.float32)
         got = session.run({"A": x})["Y"].numpy()
-        want = ReferenceEvaluator(model).run(None, {"A": x})[0]
+        wanted: Any = ReferenceEvaluator(model).run(None, {"A": x})
+        want = wanted[0]
         assert got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-3)
 
@@ -199,7 +201,8 @@ def test_weights_that_others_read_are_still_there() -> None:
     model = _dequantized(codes, scale, None, [turned], axis=0, block_size=32)
     x = rng.standard_normal((2, 64), dtype=np.float32)
     got = runtime.RuntimeSession(model).run({"A": x})
-    product, transposed = ReferenceEvaluator(model).run(None, {"A": x})
+    wanted: Any = ReferenceEvaluator(model).run(None, {"A": x})
+    product, transposed = wanted
     np.testing.assert_allclose(got["Y"].numpy(), product, rtol=1e-4, atol=1e-3)
     np.testing.assert_array_equal(got["turned"].numpy(), transposed)
 
