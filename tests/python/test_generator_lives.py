@@ -7,19 +7,12 @@ from typing import Any
 import generation_models as models
 import pytest
 import refeed
-from generation_models import after_history
+from generation_models import after_history, after_recurrent
 from refeed import runtime
 
 LIVES = 60
 MOMENTS = 14
 After = Callable[[list[int], int], list[int]]
-
-
-def after_recurrent(tokens: list[int], count: int) -> list[int]:
-    made = list(tokens)
-    for _ in range(count):
-        made.append(sum(made) % 11)
-    return made[len(tokens) :]
 
 
 def recurrent() -> refeed.Model:

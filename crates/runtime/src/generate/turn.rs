@@ -56,6 +56,8 @@ struct Growing {
 struct Scratch {
     wide: Vec<f64>,
     sampler: Sampler,
+    /// The rows that a step has fed.
+    fed: Vec<usize>,
 }
 
 /// A call that is going on.
@@ -271,11 +273,10 @@ impl Turn {
             let slots = self.slots.get(group.clone()).unwrap_or_default();
             (group, slots.iter().any(goes_on))
         });
-        let fed: Vec<usize> = groups
-            .filter(|(_, on)| *on)
-            .flat_map(|(group, _)| group)
-            .collect();
-        for at in fed {
+        let mut fed = std::mem::take(&mut self.scratch.fed);
+        fed.clear();
+        fed.extend(groups.filter(|(_, on)| *on).flat_map(|(group, _)| group));
+        for at in fed.iter().copied() {
             let (row, slot) = (&mut decoder.rows[at], self.slots[at]);
             let sequence = &mut self.sequences[slot];
             if sequence.finish.is_some() {
@@ -301,6 +302,7 @@ impl Turn {
             let for_good = full || !matches!(event.finish, None | Some(FinishReason::Length));
             row.ended = for_good && self.drops && self.lasting;
         }
+        self.scratch.fed = fed;
         decoder.grown();
         if self.parks && !ended.is_empty() && !self.is_done() {
             match decoder.park(&ended) {
