@@ -24,6 +24,11 @@ pub trait Simd<E: Accumulator>: Copy {
     fn load_f16(self, x: &[f16]) -> Self::V;
     /// The first `LANES` elements, widened.
     fn load_bf16(self, x: &[bf16]) -> Self::V;
+    /// Asks for elements that will be read soon, for the second cache; nothing happens where there is no such instruction.
+    #[inline(always)]
+    fn prefetch<T>(self, x: &[T]) {
+        let _ = x;
+    }
     /// Writes `LANES` elements.
     fn store(self, v: Self::V, out: &mut [E]);
     /// `a + b`

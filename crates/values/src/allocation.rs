@@ -10,8 +10,10 @@
 //!    by `crate::append`, whose own argument stands there. Foreign memory is never written.
 //! 3. *Threads.* The pointer is plain memory without thread affinity, and owners are `Send + Sync`.
 
+mod heap_block;
+
 use crate::arena::RawBufferAllocator;
-use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
+use std::alloc::Layout as MemoryLayout;
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
@@ -19,6 +21,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
+
+pub(crate) use heap_block::HeapBlock;
 
 /// Every heap allocation starts on a cache line, which is also the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -93,52 +97,6 @@ pub struct Allocator {
     source: Option<RawBufferAllocator>,
 }
 
-/// Heap memory, zeroed when it is made, freed when this goes.
-#[derive(Debug)]
-pub(crate) struct HeapBlock {
-    ptr: NonNull<u8>,
-    layout: MemoryLayout,
-}
-
-// SAFETY: fact 3 of the module head; the pointer is the only one while the block is not part of an allocation.
-unsafe impl Send for HeapBlock {}
-// SAFETY: as for `Send`; shared access does not touch the memory.
-unsafe impl Sync for HeapBlock {}
-
-impl HeapBlock {
-    /// `None` when the size is none that memory has, or the system has nothing to give.
-    pub(crate) fn zeroed(bytes: usize) -> Option<HeapBlock> {
-        let layout = MemoryLayout::from_size_align(bytes, ALIGNMENT).ok()?;
-        if bytes == 0 {
-            let ptr = dangling();
-            return Some(HeapBlock { ptr, layout });
-        }
-        // SAFETY: `layout` has a nonzero size.
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(HeapBlock { ptr, layout })
-    }
-
-    pub(crate) fn size(&self) -> usize {
-        self.layout.size()
-    }
-
-    /// Zeroes the first bytes again.
-    pub(crate) fn clear(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.size());
-        // SAFETY: `ptr` is valid for `size()` bytes, and `&mut self` of a block means that nobody else has its memory.
-        unsafe { std::ptr::write_bytes(self.ptr.as_ptr(), 0, bytes) };
-    }
-}
-
-impl Drop for HeapBlock {
-    fn drop(&mut self) {
-        if self.size() != 0 {
-            // SAFETY: `ptr` came from `alloc_zeroed` with this layout and is freed only here.
-            unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
-        }
-    }
-}
-
 impl Default for Allocator {
     fn default() -> Self {
         Allocator::with_limit(usize::MAX)
@@ -198,7 +156,7 @@ impl Allocator {
             }
         };
         Ok(Allocation {
-            ptr: block.ptr,
+            ptr: block.ptr(),
             len: bytes,
             memory: Memory::Heap {
                 block: Some(block),

@@ -10,6 +10,7 @@
 use super::visibility::TILE;
 use crate::simd::Simd;
 use crate::storage::Accumulator;
+use std::marker::PhantomData;
 
 /// Keys and values of every batch row and head.
 pub(super) trait Cache<E: Accumulator>: Sync {
@@ -41,6 +42,47 @@ pub(super) trait Head<E: Accumulator> {
 
     /// The segment that holds `key`; `None` ends the walk.
     fn segment(&self, key: usize) -> Option<Segment<Self::Keys<'_>, Self::Values<'_>>>;
+
+    /// The segments that hold keys `low..end` of the tile from `tile` on, with their parts of it.
+    #[inline(always)]
+    fn parts(&self, (low, end): (usize, usize), tile: usize, seen: u64) -> Parts<'_, E, Self>
+    where
+        Self: Sized,
+    {
+        Parts {
+            head: self,
+            key: tile.max(low),
+            stop: end.min(tile + TILE),
+            tile,
+            seen,
+            element: PhantomData,
+        }
+    }
+}
+
+/// The segments of a tile; see [`Head::parts`].
+pub(super) struct Parts<'s, E, H> {
+    head: &'s H,
+    key: usize,
+    stop: usize,
+    tile: usize,
+    seen: u64,
+    element: PhantomData<E>,
+}
+
+impl<'s, E: Accumulator, H: Head<E>> Iterator for Parts<'s, E, H> {
+    type Item = (Segment<H::Keys<'s>, H::Values<'s>>, Part);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.key >= self.stop {
+            return None;
+        }
+        let segment = self.head.segment(self.key)?;
+        self.key = segment.end.max(self.key + 1);
+        let part = Part::new(&segment, self.tile, self.seen);
+        Some((segment, part))
+    }
 }
 
 /// A run of keys that are stored alike.

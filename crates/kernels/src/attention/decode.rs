@@ -1,7 +1,7 @@
 //! Few query rows over one range of keys: rows of keys and values are read where they lie, each once for all query rows.
 
 use super::Core;
-use super::cache::{Head, KeyRows, Part, ValueRows, Weights};
+use super::cache::{Head, KeyRows, ValueRows, Weights};
 use super::online_softmax::adjust;
 use super::split::{FEW, Found, Work};
 use super::visibility::TILE;
@@ -20,32 +20,14 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
 ) {
     let (size, width, count) = (core.size, core.value_size, work.count);
     let Found { rows, sums, stride } = found;
-    let mut ranges = [(0usize, 0usize); FEW];
-    let (mut low, mut end) = (usize::MAX, 0);
-    for (i, range) in ranges.iter_mut().enumerate().take(count) {
-        let (_, position) = work.place(core, i);
-        let (from, to) = core.visible.range(work.batch, position);
-        let (from, to) = (from.max(work.low), to.min(work.high));
-        if from < to {
-            *range = (from, to);
-            (low, end) = (low.min(from), end.max(to));
-        }
-    }
-    if low >= end {
+    let Some((ranges, low, end)) = work.ranges::<T, FEW>(core) else {
         return;
-    }
+    };
     let mut memory = T::Acc::scratch(count * (size + TILE) + TILE);
     let (queries, rest) = memory.split_at_mut(count * size);
     let (scores, bias) = rest.split_at_mut(count * TILE);
-    for i in 0..count {
-        let (query_head, position) = work.place(core, i);
-        let Some(lane) = core.query.lane(&[work.batch, query_head, position]) else {
-            return; // the row is in range
-        };
-        let row = &mut queries[i * size..][..size];
-        for (x, slot) in lane.iter().zip(row) {
-            *slot = x.to_acc() * core.scale;
-        }
+    if !work.queries(core, queries) {
+        return; // rows are in range
     }
     head.begin(s, queries, size);
 
@@ -70,16 +52,10 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
             start += TILE;
             continue;
         }
-        let mut key = start.max(low);
-        while key < end.min(start + TILE) {
-            let Some(segment) = head.segment(key) else {
-                break;
-            };
-            let part = Part::new(&segment, start, any);
+        for (segment, part) in head.parts((low, end), start, any) {
             if part.seen != 0 {
                 segment.keys.scores(s, queries, size, part, scores);
             }
-            key = segment.end.max(key + 1);
         }
         for i in 0..count {
             let scores = &mut scores[i * TILE..][..TILE];
@@ -99,16 +75,10 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
             own: &bits[..count],
             every,
         };
-        let mut key = start.max(low);
-        while key < end.min(start + TILE) {
-            let Some(segment) = head.segment(key) else {
-                break;
-            };
-            let part = Part::new(&segment, start, any);
+        for (segment, part) in head.parts((low, end), start, any) {
             if part.seen != 0 {
                 segment.values.add(s, weights, part, sums, stride);
             }
-            key = segment.end.max(key + 1);
         }
         start += TILE;
     }

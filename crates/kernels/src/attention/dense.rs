@@ -113,6 +113,14 @@ impl<'c, 'a, T: Real> Source<'c, 'a, T> {
         }
     }
 
+    /// The first row of those in `seen` and all that follow it, where rows follow one another.
+    #[inline(always)]
+    fn follow(&self, part: Part, seen: u64) -> &'a [T] {
+        let first = part.row(seen.trailing_zeros() as usize % TILE);
+        let all = self.whole.unwrap_or(&[]);
+        all.get(first * self.width..).unwrap_or(&[])
+    }
+
     /// Elements that a tile of rows is copied into; none when they are slices already.
     fn copied(&self) -> usize {
         if self.dense { 0 } else { TILE * self.width }
@@ -128,6 +136,7 @@ impl<'c, 'a, T: Real> Source<'c, 'a, T> {
             rows: [&[]; TILE],
             places: [0; TILE],
             count: 0,
+            follow: self.follow(part, seen),
         };
         let mut left = seen;
         while left != 0 {

@@ -13,9 +13,17 @@ pub(super) struct Listed<'a, T> {
     pub(super) rows: [&'a [T]; TILE],
     pub(super) places: [u8; TILE],
     pub(super) count: usize,
+    /// The first row and what follows it in memory, as far as rows follow one another; else nothing.
+    pub(super) follow: &'a [T],
 }
 
-impl<T> Listed<'_, T> {
+impl<'a, T> Listed<'a, T> {
+    /// Elements of the row `rows` rows behind row `n`, and what follows them; nothing where there are none.
+    #[inline(always)]
+    fn ahead(&self, width: usize, n: usize, rows: usize) -> &'a [T] {
+        self.follow.get((n + rows) * width..).unwrap_or(&[])
+    }
+
     #[inline(always)]
     pub(super) fn place(&self, n: usize) -> usize {
         usize::from(self.places[n % TILE]) % TILE
@@ -28,7 +36,22 @@ const fn wide_file<E: Accumulator, S: Simd<E>>() -> bool {
     S::TILE_ROWS == 12
 }
 
-/// Products of every query row with the listed keys, four keys and up to four rows at a time.
+/// Rows of keys that are asked for ahead of their use, when a block of columns is all of a value. The processor reads
+/// ahead by itself then, but not far enough for keys of several cache lines.
+const NEAR: usize = 8;
+
+/// Columns of a block of values, for this many query rows in all.
+#[inline(always)]
+fn block_columns<T: Real, S: Simd<T::Acc>>(count: usize) -> usize {
+    let registers = if wide_file::<T::Acc, S>() && count <= 2 {
+        8
+    } else {
+        4
+    };
+    registers * S::LANES
+}
+
+/// Products of every query row with the listed keys, four keys and up to four rows at a time. Values are taken to be as wide as keys.
 #[inline(always)]
 pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
     s: S,
@@ -38,8 +61,20 @@ pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
     scores: &mut [T::Acc],
 ) {
     let count = scores.len() / TILE;
+    // Values that are read in several blocks of columns keep the processor from reading ahead, of keys as well.
+    let ahead = if size > block_columns::<T, S>(count) {
+        TILE
+    } else if size * size_of::<T>() >= 512 {
+        NEAR
+    } else {
+        0
+    };
     let mut n = 0;
     while n < keys.count {
+        let soon = match ahead {
+            0 => &[],
+            rows => keys.ahead(size, n, rows),
+        };
         // The last group of fewer than four repeats its last key.
         let at = |j: usize| (n + j).min(keys.count - 1);
         let rows = [at(0), at(1), at(2), at(3)].map(|n| keys.rows[n % TILE]);
@@ -48,13 +83,13 @@ pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
         while i < count {
             let left = count - i;
             let taken = if wide_file::<T::Acc, S>() && left >= 4 {
-                score_rows::<T, S, 4>(s, queries, size, i, rows, places, scores)
+                score_rows::<T, S, 4>(s, queries, size, i, (rows, places, soon), scores)
             } else if wide_file::<T::Acc, S>() && left == 3 {
-                score_rows::<T, S, 3>(s, queries, size, i, rows, places, scores)
+                score_rows::<T, S, 3>(s, queries, size, i, (rows, places, soon), scores)
             } else if left >= 2 {
-                score_rows::<T, S, 2>(s, queries, size, i, rows, places, scores)
+                score_rows::<T, S, 2>(s, queries, size, i, (rows, places, soon), scores)
             } else {
-                score_rows::<T, S, 1>(s, queries, size, i, rows, places, scores)
+                score_rows::<T, S, 1>(s, queries, size, i, (rows, places, soon), scores)
             };
             i += taken;
         }
@@ -62,15 +97,15 @@ pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
     }
 }
 
-/// Products of query rows `i..i + R` with four keys; returns `R`.
+/// Products of query rows `i..i + R` with four keys; returns `R`. The first pass over the keys asks for `soon`. Keys are read one after the other, as they lie: the
+/// processor reads ahead of one stream better than of four.
 #[inline(always)]
 fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
     queries: &[T::Acc],
     size: usize,
     i: usize,
-    keys: [&[T]; 4],
-    places: [usize; 4],
+    (keys, places, soon): ([&[T]; 4], [usize; 4], &[T]),
     scores: &mut [T::Acc],
 ) -> usize {
     let l = S::LANES;
@@ -79,43 +114,47 @@ fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     for (r, row) in query.iter_mut().enumerate() {
         *row = &queries[(i + r) * size..][..size];
     }
-    let mut key = keys;
-    for row in &mut key {
-        *row = &row[..size];
-    }
-    let mut acc = [[zero; 4]; R];
-    let mut d = 0;
-    while d + 2 * l <= size {
-        // Two registers of each under one check of their bounds.
-        let (mut q, mut k) = (query, key);
-        for row in &mut q {
-            *row = &row[d..][..2 * l];
+    let mut products = [[zero; 4]; R];
+    for j in 0..4 {
+        let key = &keys[j][..size];
+        // Two chains of sums a row, so that one key's latency hides behind the other's.
+        let mut acc = [[zero; 2]; R];
+        let mut d = 0;
+        while d + 2 * l <= size {
+            if i == 0
+                && let Some(soon) = soon.get(j * size + d..j * size + d + 2 * l)
+            {
+                s.prefetch(soon);
+            }
+            let k = &key[d..][..2 * l];
+            let k = [T::load(s, k), T::load(s, &k[l..])];
+            for r in 0..R {
+                let q = &query[r][d..][..2 * l];
+                acc[r][0] = s.fma(s.load(q), k[0], acc[r][0]);
+                acc[r][1] = s.fma(s.load(&q[l..]), k[1], acc[r][1]);
+            }
+            d += 2 * l;
         }
-        for row in &mut k {
-            *row = &row[d..][..2 * l];
+        if d + l <= size {
+            let k = T::load(s, &key[d..]);
+            for r in 0..R {
+                acc[r][0] = s.fma(s.load(&query[r][d..]), k, acc[r][0]);
+            }
+            d += l;
         }
-        step(s, 0, &q, &k, &mut acc);
-        step(s, l, &q, &k, &mut acc);
-        d += 2 * l;
-    }
-    if d + l <= size {
-        step(s, d, &query, &key, &mut acc);
-        d += l;
-    }
-    if d < size {
-        let mut k = [zero; 4];
-        for j in 0..4 {
-            k[j] = load_part(s, &key[j][d..], T::default());
+        if d < size {
+            let k = load_part(s, &key[d..], T::default());
+            for r in 0..R {
+                let q = load_part(s, &query[r][d..], T::Acc::ZERO);
+                acc[r][1] = s.fma(q, k, acc[r][1]);
+            }
         }
         for r in 0..R {
-            let q = load_part(s, &query[r][d..], T::Acc::ZERO);
-            for j in 0..4 {
-                acc[r][j] = s.fma(q, k[j], acc[r][j]);
-            }
+            products[r][j] = s.add(acc[r][0], acc[r][1]);
         }
     }
     for r in 0..R {
-        let sums = s.sum_four(acc[r]);
+        let sums = s.sum_four(products[r]);
         let scores = &mut scores[(i + r) * TILE..][..TILE];
         let first = places[0];
         if places[3] == first + 3 && first + 4 <= TILE {
@@ -127,27 +166,6 @@ fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
         }
     }
     R
-}
-
-/// Multiplies the register at `d` of each query row with that of each key.
-#[inline(always)]
-fn step<T: Real, S: Simd<T::Acc>, const R: usize>(
-    s: S,
-    d: usize,
-    queries: &[&[T::Acc]; R],
-    keys: &[&[T]; 4],
-    acc: &mut [[S::V; 4]; R],
-) {
-    let mut k = [s.splat(T::Acc::ZERO); 4];
-    for j in 0..4 {
-        k[j] = T::load(s, &keys[j][d..]);
-    }
-    for r in 0..R {
-        let q = s.load(&queries[r][d..]);
-        for j in 0..4 {
-            acc[r][j] = s.fma(q, k[j], acc[r][j]);
-        }
-    }
 }
 
 /// Values that are added at a time: their rows stay in the first cache for all query rows.
@@ -169,19 +187,17 @@ pub(super) fn add_listed<T: Real, S: Simd<T::Acc>>(
     let count = weights.len() / TILE;
     let mut n = 0;
     while n < values.count {
-        let rows = &values.rows[n..values.count.min(n + STEP)];
-        let places = &values.places[n..values.count.min(n + STEP)];
         let mut i = 0;
         while i < count {
             let left = count - i;
             let taken = if wide_file::<T::Acc, S>() && left >= 4 {
-                add_rows::<T, S, 4>(s, weights, i, (rows, places), width, sums, stride)
+                add_rows::<T, S, 4>(s, weights, i, (values, n), width, sums, stride)
             } else if wide_file::<T::Acc, S>() && left == 3 {
-                add_rows::<T, S, 3>(s, weights, i, (rows, places), width, sums, stride)
+                add_rows::<T, S, 3>(s, weights, i, (values, n), width, sums, stride)
             } else if left >= 2 {
-                add_rows::<T, S, 2>(s, weights, i, (rows, places), width, sums, stride)
+                add_rows::<T, S, 2>(s, weights, i, (values, n), width, sums, stride)
             } else {
-                add_rows::<T, S, 1>(s, weights, i, (rows, places), width, sums, stride)
+                add_rows::<T, S, 1>(s, weights, i, (values, n), width, sums, stride)
             };
             i += taken;
         }
@@ -189,26 +205,30 @@ pub(super) fn add_listed<T: Real, S: Simd<T::Acc>>(
     }
 }
 
-/// Adds values to the sums of query rows `i..i + R`; returns `R`.
+/// Adds values from number `n` on to the sums of query rows `i..i + R`; returns `R`.
 #[inline(always)]
 fn add_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
     weights: &[T::Acc],
     i: usize,
-    values: (&[&[T]], &[u8]),
+    values: (&Listed<'_, T>, usize),
     width: usize,
     sums: &mut [T::Acc],
     stride: usize,
 ) -> usize {
     let l = S::LANES;
     let mut col = 0;
+    while wide_file::<T::Acc, S>() && R <= 2 && col + 8 * l <= width {
+        add_block::<T, S, R, 8>(s, weights, i, values, (col, 8 * l), width, sums, stride);
+        col += 8 * l;
+    }
     while col + 4 * l <= width {
-        add_block::<T, S, R, 4>(s, weights, i, values, (col, 4 * l), sums, stride);
+        add_block::<T, S, R, 4>(s, weights, i, values, (col, 4 * l), width, sums, stride);
         col += 4 * l;
     }
     while col < width {
         let part = l.min(width - col);
-        add_block::<T, S, R, 1>(s, weights, i, values, (col, part), sums, stride);
+        add_block::<T, S, R, 1>(s, weights, i, values, (col, part), width, sums, stride);
         col += l;
     }
     R
@@ -220,8 +240,9 @@ fn add_block<T: Real, S: Simd<T::Acc>, const R: usize, const C: usize>(
     s: S,
     weights: &[T::Acc],
     i: usize,
-    (rows, places): (&[&[T]], &[u8]),
+    (values, n): (&Listed<'_, T>, usize),
     (col, len): (usize, usize),
+    width: usize,
     sums: &mut [T::Acc],
     stride: usize,
 ) {
@@ -236,9 +257,14 @@ fn add_block<T: Real, S: Simd<T::Acc>, const R: usize, const C: usize>(
             acc[r][c] = s.load(&sums[c * l..]);
         }
     }
-    for (row, place) in rows.iter().zip(places) {
-        let place = usize::from(*place) % TILE;
-        let row = &row[col..][..len];
+    // The first pass over the rows asks for those of the next tile, where a row takes several passes.
+    let asks = i == 0 && width > block_columns::<T, S>(weights.len() / TILE);
+    for n in n..values.count.min(n + STEP) {
+        let place = values.place(n);
+        let row = &values.rows[n % TILE][col..][..len];
+        if asks && let Some(soon) = values.ahead(width, n, TILE).get(col..col + len) {
+            s.prefetch(soon);
+        }
         let mut v = [zero; C];
         if len == C * l {
             for c in 0..C {

@@ -43,20 +43,9 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
     let l = S::LANES;
     let (size, count) = (core.size, work.count);
     let Found { rows, sums, stride } = found;
-    let mut ranges = [(0usize, 0usize); BLOCK];
-    let (mut low, mut end) = (usize::MAX, 0);
-    for (i, range) in ranges.iter_mut().enumerate().take(count) {
-        let (_, position) = work.place(core, i);
-        let (from, to) = core.visible.range(work.batch, position);
-        let (from, to) = (from.max(work.low), to.min(work.high));
-        if from < to {
-            *range = (from, to);
-            (low, end) = (low.min(from), end.max(to));
-        }
-    }
-    if low >= end {
+    let Some((ranges, low, end)) = work.ranges::<T, BLOCK>(core) else {
         return;
-    }
+    };
     // Rows beyond the last one are zeros that see nothing.
     let all = count.next_multiple_of(l);
     let mut memory = T::Acc::scratch(all * (size + TILE + 3 + stride) + TILE * (size + stride + 1));
@@ -73,21 +62,16 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
     tops.fill(T::Acc::NEG_INFINITY);
     totals.fill(T::Acc::ZERO);
     {
-        let mut row = T::Acc::scratch(count * size);
-        for i in 0..count {
-            let (query_head, position) = work.place(core, i);
-            let Some(lane) = core.query.lane(&[work.batch, query_head, position]) else {
-                return; // the row is in range
-            };
-            let row = &mut row[i * size..][..size];
-            for (x, slot) in lane.iter().zip(&mut *row) {
-                *slot = x.to_acc() * core.scale;
-            }
+        let mut rows = T::Acc::scratch(count * size);
+        if !work.queries(core, &mut rows) {
+            return; // rows are in range
+        }
+        for (i, row) in rows.chunks_exact(size.max(1)).enumerate() {
             for (x, slot) in row.iter().zip(queries[i..].iter_mut().step_by(all)) {
                 *slot = *x;
             }
         }
-        head.begin(s, &row, size);
+        head.begin(s, &rows, size);
     }
 
     let mut seen = Seen {
@@ -102,40 +86,14 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
             start += TILE;
             continue;
         }
-        let stop = end.min(start + TILE);
-        let mut lent: [&[T::Acc]; TILE] = [&[]; TILE];
-        let whole = seen.any == u64::MAX && {
-            let mut key = start.max(low);
-            let mut lends = true;
-            while lends && key < stop {
-                let Some(segment) = head.segment(key) else {
-                    break;
-                };
-                lends = segment
-                    .keys
-                    .lend(Part::new(&segment, start, seen.any), &mut lent);
-                key = segment.end.max(key + 1);
-            }
-            lends
-        };
-        if !whole {
-            if seen.any != u64::MAX {
-                key_copy.fill(T::Acc::ZERO);
-            }
-            let mut key = start.max(low);
-            while key < stop {
-                let Some(segment) = head.segment(key) else {
-                    break;
-                };
-                let part = Part::new(&segment, start, seen.any);
-                segment.keys.widen(s, part, key_copy, size);
-                key = segment.end.max(key + 1);
-            }
-            for (place, row) in lent.iter_mut().enumerate() {
-                *row = &key_copy[place * size..][..size];
-            }
+        let parts = || head.parts((low, end), start, seen.any);
+        let keys = || parts().map(|(segment, part)| (segment.keys, part));
+        let mut tile: [&[T::Acc]; TILE] = [&[]; TILE];
+        if seen.any != u64::MAX || !lend(keys(), &mut tile) {
+            widen(s, keys(), seen.any, key_copy, size);
+            place(key_copy, size, &mut tile);
         }
-        products(s, &lent, queries, size, all, &seen, scores);
+        products(s, &tile, queries, size, all, &seen, scores);
         weigh(
             s,
             core,
@@ -151,34 +109,13 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
             }
         }
 
-        let mut lent: [&[T::Acc]; TILE] = [&[]; TILE];
-        let whole = seen.every == u64::MAX && stride == core.value_size && {
-            let mut key = start.max(low);
-            let mut lends = true;
-            while lends && key < stop {
-                let Some(segment) = head.segment(key) else {
-                    break;
-                };
-                lends = segment
-                    .values
-                    .lend(Part::new(&segment, start, seen.any), &mut lent);
-                key = segment.end.max(key + 1);
-            }
-            lends
-        };
-        if !whole {
-            if seen.any != u64::MAX || stride != core.value_size {
-                value_copy.fill(T::Acc::ZERO);
-            }
-            let mut key = start.max(low);
-            while key < stop {
-                let Some(segment) = head.segment(key) else {
-                    break;
-                };
-                let part = Part::new(&segment, start, seen.any);
-                segment.values.widen(s, part, value_copy, stride);
-                key = segment.end.max(key + 1);
-            }
+        let values = || parts().map(|(segment, part)| (segment.values, part));
+        let mut tile: [&[T::Acc]; TILE] = [&[]; TILE];
+        let as_wide = stride == core.value_size;
+        if seen.every != u64::MAX || !as_wide || !lend(values(), &mut tile) {
+            // Columns behind a value must be zeros.
+            let written = if as_wide { seen.any } else { 0 };
+            widen(s, values(), written, value_copy, stride);
             add_apart(
                 s,
                 value_copy,
@@ -188,11 +125,9 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
                 scores,
                 weighted,
             );
-            for (place, row) in lent.iter_mut().enumerate() {
-                *row = &value_copy[place * stride..][..stride];
-            }
+            place(value_copy, stride, &mut tile);
         }
-        add(s, scores, &lent, all, &seen, weighted, stride);
+        add(s, scores, &tile, all, &seen, weighted, stride);
         start += TILE;
     }
     for i in 0..count {
@@ -202,6 +137,45 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
         };
     }
     sums.copy_from_slice(&weighted[..count * stride]);
+}
+
+/// Finds the rows of a tile where they lie; false when one is not there as an accumulator's row.
+#[inline(always)]
+fn lend<'s, E: Accumulator, W: Widen<'s, E>>(
+    parts: impl Iterator<Item = (W, Part)>,
+    rows: &mut [&'s [E]; TILE],
+) -> bool {
+    for (source, part) in parts {
+        if !source.lend(part, rows) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Writes the rows of a tile, `stride` apart. What is not among the `written` places is zero.
+#[inline(always)]
+fn widen<'s, E: Accumulator, W: Widen<'s, E>, S: Simd<E>>(
+    s: S,
+    parts: impl Iterator<Item = (W, Part)>,
+    written: u64,
+    copy: &mut [E],
+    stride: usize,
+) {
+    if written != u64::MAX {
+        copy.fill(E::ZERO);
+    }
+    for (source, part) in parts {
+        source.widen(s, part, copy, stride);
+    }
+}
+
+/// The rows of a tile that was copied.
+#[inline(always)]
+fn place<'s, E>(copy: &'s [E], stride: usize, rows: &mut [&'s [E]; TILE]) {
+    for (place, row) in rows.iter_mut().enumerate() {
+        *row = &copy[place * stride..][..stride];
+    }
 }
 
 /// Which keys of the tile from `start` on each row sees.

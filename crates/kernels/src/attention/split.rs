@@ -98,6 +98,43 @@ impl Work {
         let head = self.kv_head * core.group() + row / core.length;
         (head, row % core.length)
     }
+
+    /// The keys that each row may see, as far as they belong to this task, and the first and last of them; `None` when
+    /// no row sees any. There are at most `N` rows.
+    #[inline(always)]
+    pub(super) fn ranges<T: Real, const N: usize>(
+        &self,
+        core: &Core<'_, '_, T>,
+    ) -> Option<([(usize, usize); N], usize, usize)> {
+        let mut ranges = [(0, 0); N];
+        let (mut low, mut end) = (usize::MAX, 0);
+        for (i, range) in ranges.iter_mut().enumerate().take(self.count) {
+            let (_, position) = self.place(core, i);
+            let (from, to) = core.visible.range(self.batch, position);
+            let (from, to) = (from.max(self.low), to.min(self.high));
+            if from < to {
+                *range = (from, to);
+                (low, end) = (low.min(from), end.max(to));
+            }
+        }
+        (low < end).then_some((ranges, low, end))
+    }
+
+    /// Writes the query rows, scaled, one after another. False: there is no such row.
+    #[inline(always)]
+    pub(super) fn queries<T: Real>(&self, core: &Core<'_, '_, T>, out: &mut [T::Acc]) -> bool {
+        for i in 0..self.count {
+            let (query_head, position) = self.place(core, i);
+            let Some(lane) = core.query.lane(&[self.batch, query_head, position]) else {
+                return false;
+            };
+            let row = &mut out[i * core.size..][..core.size];
+            for (x, slot) in lane.iter().zip(row) {
+                *slot = x.to_acc() * core.scale;
+            }
+        }
+        true
+    }
 }
 
 /// What a task found, row by row.

@@ -39,6 +39,16 @@ impl Simd<f32> for Avx512 {
         }
     }
     #[inline(always)]
+    fn prefetch<T>(self, x: &[T]) {
+        let bytes = size_of_val(x);
+        let mut at = 0;
+        while at < bytes {
+            // SAFETY: a hint that reads nothing; the address is inside the slice.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(x.as_ptr().cast::<i8>().add(at)) };
+            at += 64;
+        }
+    }
+    #[inline(always)]
     fn store(self, v: __m512, out: &mut [f32]) {
         // SAFETY: the token proves the features; the slice holds the sixteen elements written.
         unsafe { _mm512_storeu_ps(out[..16].as_mut_ptr(), v) }
