@@ -1,6 +1,7 @@
 """The candidates of `bench_attention.py`: one decode step, or one causal prefill, of refeed and of each peer."""
 
 PREFILL = (32, 8, 128)
+KEPT = (32, 8, 128)
 NARROW = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 
@@ -95,8 +96,8 @@ class Case:
         return whole
 
 
-def refeed_steps(case):
-    """Return a step of a state with two bound caches."""
+def refeed_steps(case, kept=None):
+    """Return a step of a state with two bound caches; all outputs go to the list `kept`, if there is one."""
     import refeed
     from refeed import runtime
 
@@ -107,7 +108,20 @@ def refeed_steps(case):
     )
     context = runtime.RuntimeContext()
     feeds = {"query": case.query, "key": case.key, "value": case.value}
-    return lambda: state.run(context, feeds)["out"].numpy()
+    if kept is None:
+        return lambda: state.run(context, feeds)["out"].numpy()
+
+    def step():
+        outputs = state.run(context, feeds)
+        kept.append(outputs)
+        return outputs["out"].numpy()
+
+    return step
+
+
+def kept_candidates(case):
+    """Return a step of a state whose outputs all stay alive, and one of a state whose outputs are dropped."""
+    return {"refeed": refeed_steps(case, kept=[]), "outputs dropped": refeed_steps(case)}
 
 
 def onnxruntime_session(model, threads):

@@ -5,7 +5,8 @@ A decode step appends one row of keys and values to the cache and attends over a
 outputs fed back, its `GroupQueryAttention` over one buffer that is past and present, torch's
 `scaled_dot_product_attention` over slices of one buffer (`enable_gqa`, and the heads of a group folded into the
 queries), NumPy with the heads folded. Every candidate must give the numbers of the formula in double precision. Rounds
-alternate, in turning order; nothing about time is asserted.
+alternate, in turning order; nothing about time is asserted. Rows "outputs kept" compare refeed with itself: steps whose
+outputs, caches included, all stay alive, with steps whose outputs are dropped.
 
 Each number of threads is measured in a process of its own that is bound to as many processors, because a pool is sized
 once. GB/s are bytes of keys and values read; the rate of the memory is measured in the same process.
@@ -19,7 +20,16 @@ import subprocess
 import sys
 import time
 
-from attention_candidates import NARROW, PREFILL, Case, decode_candidates, has_torch, prefill_candidates
+from attention_candidates import (
+    KEPT,
+    NARROW,
+    PREFILL,
+    Case,
+    decode_candidates,
+    has_torch,
+    kept_candidates,
+    prefill_candidates,
+)
 
 DECODE = ((1, 1, 64), (8, 1, 64), (14, 2, 64), (32, 8, 128), (32, 32, 128))
 
@@ -99,6 +109,13 @@ def measure_here(options):
                 samples = alternate(candidates, options.rounds, options.repeats, clock)
                 name = f"decode ({heads},{kv_heads},{size}) past {past} {kind}"
                 print(json.dumps({"threads": threads, "row": name, **row(samples, amount)}), flush=True)
+    for past in options.kept:
+        case = Case(*KEPT, past, "f32", 2 * (options.rounds + 1) * (options.repeats + 1))
+        candidates = kept_candidates(case)
+        amount = 2 * KEPT[1] * past * KEPT[2] * case.dtype.itemsize
+        samples = alternate(candidates, options.rounds, options.repeats, clock)
+        name = f"outputs kept {KEPT} past {past} f32"
+        print(json.dumps({"threads": threads, "row": name, **row(samples, amount)}), flush=True)
     for length in options.prefill:
         candidates = prefill_candidates(length, threads)
         samples = alternate(candidates, options.rounds, 1, clock)
@@ -131,6 +148,9 @@ def main():
     """Measure each number of threads in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--past", type=int, nargs="*", default=[128, 1024, 4096, 16384, 32768], help="cached rows")
+    parser.add_argument(
+        "--kept", type=int, nargs="*", default=[8192], help="cached rows of steps whose outputs all stay alive"
+    )
     parser.add_argument("--prefill", type=int, nargs="*", default=[512, 2048], help="lengths")
     parser.add_argument("--kinds", nargs="+", choices=NARROW, default=list(NARROW), help="element types at size 128")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads (1 2)")

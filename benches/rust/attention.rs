@@ -5,7 +5,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use refeed_kernels::attention::{AttentionProblem, Visibility, attention, default_scale};
 use refeed_kernels::pool::RowLayout;
 use refeed_kernels::{Compute, Isa, Real, ThreadPool, vecmath};
-use refeed_values::View;
+use refeed_values::{Allocator, Tensor, TensorMut, View};
 use std::hint::black_box;
 
 /// `[query heads, key/value heads, queries, keys, head size]`
@@ -19,26 +19,17 @@ fn run<T: Real>(c: &mut Criterion, name: &str, cases: &[Extents], make: impl Fn(
         for &[heads, kv_heads, length, total, size] in cases {
             // each head has room for more rows, as an append block has
             let room = total + total / 2;
-            let values = |n: usize| -> Vec<T> {
-                (0..n)
-                    .map(|i| make(((i * 37) % 101) as f32 / 50.0 - 1.0))
-                    .collect()
-            };
-            let query = values(heads * length * size);
-            let (key, value) = (
-                values(kv_heads * room * size),
-                values(kv_heads * room * size),
-            );
-            let cache =
-                |data| View::from_slice(data, &[1, kv_heads, room, size])?.slice(2, 0, total, 1);
-            let (Some(query), Some(key), Some(value), Some(layout)) = (
-                View::from_slice(&query, &[1, heads, length, size]),
-                cache(&key),
-                cache(&value),
+            let query = tensor(&[1, heads, length, size], &make);
+            let key = tensor(&[1, kv_heads, room, size], &make);
+            let value = tensor(&[1, kv_heads, room, size], &make);
+            let (Some(key), Some(value), Some(layout)) = (
+                view::<T>(&key).slice(2, 0, total, 1),
+                view::<T>(&value).slice(2, 0, total, 1),
                 RowLayout::contiguous([1, heads, length], size),
             ) else {
-                continue; // the slices were made for these shapes
+                continue; // the tensors were made for these shapes
             };
+            let query = view::<T>(&query);
             let start = [(total - length) as i64];
             let problem = AttentionProblem {
                 query,
@@ -58,7 +49,7 @@ fn run<T: Real>(c: &mut Criterion, name: &str, cases: &[Extents], make: impl Fn(
                 let seen = length * (2 * total - length + 1) / 2;
                 Throughput::Elements((2 * heads * seen * size) as u64)
             });
-            let mut out = values(heads * length * size);
+            let mut out = vec![T::default(); heads * length * size];
             for isa in Isa::available() {
                 let compute = Compute { isa, pool: &pool };
                 let label = format!("{heads}/{kv_heads}h {length}q {total}k {size}d");
@@ -71,6 +62,21 @@ fn run<T: Real>(c: &mut Criterion, name: &str, cases: &[Extents], make: impl Fn(
     }
 }
 
+/// Numbers in memory as a cache has it.
+fn tensor<T: Real>(shape: &[usize], make: impl Fn(f32) -> T) -> Tensor {
+    let made = TensorMut::new(&Allocator::default(), T::DTYPE, shape);
+    let mut made = made.expect("memory for a benchmark");
+    let slots = made.as_mut_slice::<T>().expect("made of this type");
+    for (i, slot) in slots.iter_mut().enumerate() {
+        *slot = make(((i * 37) % 101) as f32 / 50.0 - 1.0);
+    }
+    made.freeze()
+}
+
+fn view<T: Real>(tensor: &Tensor) -> View<'_, T> {
+    tensor.view().expect("made of this type")
+}
+
 /// One thread, and all of them where there are more.
 fn threads() -> Vec<usize> {
     let all = ThreadPool::global().threads();
@@ -80,11 +86,13 @@ fn threads() -> Vec<usize> {
 /// What the memory gives: sums over blocks of one GiB.
 fn bandwidth(c: &mut Criterion) {
     const PART: usize = 1 << 20;
-    let data = vec![1f32; 1 << 28];
+    let data = tensor::<f32>(&[1 << 28], |x| x);
+    let data = view::<f32>(&data);
+    let data = data.as_slice().expect("made in one piece");
     let isa = Isa::best();
     let mut group = c.benchmark_group("memory/read");
     group.sample_size(10);
-    group.throughput(Throughput::Bytes(size_of_val(&data[..]) as u64));
+    group.throughput(Throughput::Bytes(size_of_val(data) as u64));
     for threads in threads() {
         let pool = ThreadPool::new(threads);
         group.bench_function(format!("1 GiB, {threads} threads"), |bencher| {

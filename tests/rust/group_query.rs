@@ -1,4 +1,5 @@
-//! Caches that `GroupQueryAttention` feeds back: in place while the rows are of one length, copied when they are not.
+//! Caches that `GroupQueryAttention` feeds back: those that grow are in place while the rows are of one length, and copied
+//! when they are not; those of fixed extent have rows of any length written over, in two buffers by turns.
 
 use crate::models::group_query;
 use refeed_runtime::{
@@ -163,6 +164,75 @@ fn rows_of_different_length_are_copied_with_the_reason_and_a_refused_length_chan
             assert_eq!(held(keys, [b, h, start]), fed(1, 20, [b, h, 0]));
             assert_eq!(held(keys, [b, h, 1]), fed(4, 0, [b, h, 1]));
         }
+    }
+}
+
+/// A step of a cache of 8 positions whose rows differ in length, with the cache that it must leave.
+fn fixed_step(
+    (state, context): (&PersistentValueState, &RuntimeContext),
+    valid: [usize; BATCH],
+    seed: usize,
+    want: &mut [Vec<f32>; BATCH],
+) -> Tensor {
+    let total = valid[0].max(valid[1]);
+    let feeds = feeds(1, valid, total, seed);
+    let out = state.run(context, feeds).unwrap()["present_key"].clone();
+    for (b, want) in want.iter_mut().enumerate() {
+        for h in 0..HEADS {
+            let at = (h * 8 + valid[b] - 1) * SIZE;
+            want[at..at + SIZE].copy_from_slice(&fed(1, seed, [b, h, 0]));
+        }
+    }
+    assert_eq!(out.view::<f32>().unwrap().to_vec(), want.concat());
+    out
+}
+
+#[test]
+fn rows_of_different_length_are_written_over_in_a_cache_of_fixed_extent() {
+    let zeros = || {
+        let shape = [BATCH, HEADS, 8, SIZE];
+        Tensor::from_slice(&shape, &vec![0f32; shape.iter().product()]).unwrap()
+    };
+    let state = PersistentValueState::new(
+        group_query(BATCH, HEADS, SIZE),
+        [("past_key", zeros()), ("past_value", zeros())],
+        RuntimeSessionOptions::default(),
+    )
+    .unwrap();
+    let context = recording();
+    let on = (&state, &context);
+    let mut want = [(); BATCH].map(|()| vec![0f32; HEADS * 8 * SIZE]);
+    let mut last = None;
+    for step in 0..5 {
+        // The output of one step before is alive while the next one runs.
+        last = Some(fixed_step(on, [4 + step, 2 + step], 10 * step, &mut want));
+        let report = sums(&context);
+        assert_eq!(report.append_copied_bytes, ROW);
+        let copied = if step < 2 { 8 * ROW } else { ROW };
+        assert_eq!(report.prefix_copied_bytes, copied, "step {step}");
+        assert_eq!(report.reuse_count, if step < 2 { 0 } else { 2 });
+        assert_eq!(report.allocations, if step < 2 { 2 } else { 0 });
+    }
+    // Rows may go back, and what was handed out stays: two older outputs alive cost a copy.
+    let held = [last.take(), Some(fixed_step(on, [3, 7], 90, &mut want))];
+    let before = held.each_ref().map(|out| {
+        let view = out.as_ref().unwrap().view::<f32>().unwrap();
+        view.to_vec()
+    });
+    sums(&context);
+    fixed_step(on, [1, 8], 95, &mut want);
+    let report = sums(&context);
+    // Outputs of keys are held, those of values are not.
+    assert_eq!(report.reuse_count, 1);
+    assert_eq!(report.prefix_copied_bytes, 8 * ROW / 2 + ROW / 2);
+    let text = state.explain().unwrap().to_string();
+    assert!(
+        text.contains("copied because the buffer before it is still in use"),
+        "{text}"
+    );
+    for (out, before) in held.iter().zip(before) {
+        let view = out.as_ref().unwrap().view::<f32>().unwrap();
+        assert_eq!(view.to_vec(), before);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Appends of one call: a lease for each binding that may append, what became of it, and the candidate it left.
+//! Appends of one call: a lease for each binding that may append, what became of it, and the candidate it left; and for
+//! values whose rows are written over, the buffer that they had before their current one.
 
 use crate::events::{Meter, StorageReport};
 use crate::explain::Outcome;
@@ -6,7 +7,8 @@ use crate::kernel::OpError;
 use refeed_values::append::{
     AppendCandidate, AppendLease, AppendReservation, PersistentTensor, Reserve,
 };
-use refeed_values::{Allocator, Tensor};
+use refeed_values::{Allocator, Provenance, Tensor};
+use smallvec::SmallVec;
 
 /// Input and output position of a node that reads a bound input and writes the output bound to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,21 @@ pub(crate) struct AppendSite {
     pub(crate) binding: usize,
 }
 
+/// Rows along one axis, on a ring: in each entry of the first axis, `rows` of them from the entry's start on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) axis: usize,
+    pub(crate) rows: usize,
+    pub(crate) starts: SmallVec<[usize; 8]>,
+}
+
+/// The buffer that a value had before its current one, and the rows that were written since.
+#[derive(Debug)]
+struct Older {
+    tensor: Tensor,
+    missing: Span,
+}
+
 #[derive(Debug, Default)]
 struct Entry {
     /// Whether this call had a lease: then a second attempt is the kernel's fault.
@@ -23,6 +40,10 @@ struct Entry {
     lease: Option<AppendLease>,
     candidate: Option<AppendCandidate>,
     outcome: Option<Outcome>,
+    /// Left by the last publication of a value whose rows are written over.
+    older: Option<Older>,
+    /// What this call wrote over, and where it differs from the value before.
+    written: Option<(Tensor, Span)>,
 }
 
 /// The appends of one call, by binding. Empty for sessions and subgraphs.
@@ -42,9 +63,11 @@ impl Appends {
 
     /// Hands in the permission to append to a retained value, once a call.
     pub(crate) fn arm(&mut self, binding: usize, lease: AppendLease) {
+        let older = self.entries[binding].older.take();
         self.entries[binding] = Entry {
             armed: true,
             lease: Some(lease),
+            older,
             ..Entry::default()
         };
     }
@@ -93,6 +116,51 @@ impl Appends {
         Ok(tensor)
     }
 
+    /// The buffer that a value had before its current one, with the rows that were written since: once, because from
+    /// now on it may hold anything.
+    pub(crate) fn take_older(&mut self, binding: usize) -> Option<(Tensor, Span)> {
+        let older = self.entries.get_mut(binding)?.older.take()?;
+        Some((older.tensor, older.missing))
+    }
+
+    /// Notes that `tensor` is the binding's value with the rows of `span` written over, and how it was made.
+    pub(crate) fn wrote(&mut self, binding: usize, tensor: Tensor, span: Span, outcome: Outcome) {
+        if let Some(entry) = self.entries.get_mut(binding) {
+            entry.written = Some((tensor, span));
+            entry.outcome = Some(outcome);
+        }
+    }
+
+    /// Keeps the value that `next` took the place of, when the next call can catch up with `next` by the rows that this
+    /// call wrote; else hands it back.
+    pub(crate) fn turn(&mut self, binding: usize, last: Tensor, next: &Tensor) -> Option<Tensor> {
+        let Some(entry) = self.entries.get_mut(binding) else {
+            return Some(last);
+        };
+        match entry.written.take() {
+            Some((tensor, missing))
+                if tensor.buffer().same_allocation(next.buffer())
+                    && last.provenance() == Provenance::Heap =>
+            {
+                let tensor = last;
+                entry.older = Some(Older { tensor, missing });
+                None
+            }
+            _ => {
+                entry.older = None;
+                Some(last)
+            }
+        }
+    }
+
+    /// Forgets what belongs to a value that another one takes the place of.
+    pub(crate) fn replaced(&mut self, binding: usize) {
+        if let Some(entry) = self.entries.get_mut(binding) {
+            entry.older = None;
+        }
+        self.forget(binding);
+    }
+
     /// Notes why an output was computed densely although its node could have appended.
     pub(crate) fn copied_because(&mut self, binding: usize, reason: String) {
         if let Some(entry) = self.entries.get_mut(binding) {
@@ -127,6 +195,7 @@ impl Appends {
         if let Some(entry) = self.entries.get_mut(binding) {
             entry.armed = false;
             entry.lease = None;
+            entry.written = None;
             if let Some(candidate) = entry.candidate.take() {
                 candidate.discard();
             }

@@ -1,6 +1,6 @@
 //! The seam between the plan and the operators: what a kernel is, how it is built, and what it sees of a call.
 
-use crate::append::{AppendSite, Appends};
+use crate::append::{AppendSite, Appends, Span};
 use crate::events::{Meter, RuntimeEventAction, StorageReport};
 use refeed_graph::Model;
 use refeed_graph::attributes::{AttributeError, Attributes};
@@ -534,6 +534,28 @@ impl<'a> Invocation<'a> {
             .iter()
             .find(|site| site.output == output)
             .map(|site| site.input)
+    }
+
+    /// The buffer that the value bound to output `output` had before its current one, and the rows that were written
+    /// since; each call may take it once, and write to it if nobody else sees it.
+    pub(crate) fn take_older(&mut self, output: usize) -> Option<(Tensor, Span)> {
+        let site = self.sites.iter().find(|site| site.output == output)?;
+        self.appends.take_older(site.binding)
+    }
+
+    /// Sets output `output`, which is the bound value with the rows of `span` written over.
+    pub(crate) fn set_written(
+        &mut self,
+        output: usize,
+        tensor: Tensor,
+        span: Span,
+        outcome: crate::Outcome,
+    ) {
+        if let Some(site) = self.sites.iter().find(|site| site.output == output) {
+            let binding = site.binding;
+            self.appends.wrote(binding, tensor.clone(), span, outcome);
+        }
+        self.set(output, tensor);
     }
 
     /// Says why output `output`, although bound, is computed densely; `explain()` shows it.

@@ -26,9 +26,11 @@ mod reduce;
 mod rotary;
 mod sequence;
 mod string;
+mod tensor_scatter;
 mod told_shape;
 #[cfg(test)]
 mod trial;
+mod turns;
 mod types;
 mod width;
 
@@ -68,6 +70,7 @@ const FAMILIES: &[&[KernelEntry]] = &[
     rotary::KERNELS,
     sequence::KERNELS,
     string::KERNELS,
+    tensor_scatter::KERNELS,
 ];
 
 /// All registered kernels.

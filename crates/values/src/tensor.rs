@@ -244,6 +244,39 @@ impl Tensor {
         self.buffer
     }
 
+    /// The same tensor to be written over, when it is dense, starts where heap memory starts, and this is the only handle
+    /// to that memory; else the tensor again.
+    ///
+    /// ```
+    /// use refeed_values::{Allocator, DType, TensorMut};
+    /// let mut made = TensorMut::new(&Allocator::default(), DType::Float, &[2])?;
+    /// made.as_mut_slice::<f32>()?.copy_from_slice(&[1.0, 2.0]);
+    /// let tensor = made.freeze();
+    /// let held = tensor.clone();
+    /// let tensor = tensor.try_into_mut().unwrap_err();
+    /// drop(held);
+    /// assert!(tensor.try_into_mut().is_ok());
+    /// # Ok::<(), refeed_values::TensorError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor itself, unchanged, when it may not be written over.
+    #[allow(clippy::result_large_err)] // it is the tensor, handed back
+    pub fn try_into_mut(mut self) -> Result<TensorMut, Tensor> {
+        let bytes = self.bytes();
+        let whole = self.is_contiguous() && self.offset == 0;
+        let ours = self.buffer.alone().is_some_and(|memory| {
+            let heap = memory.provenance() == Provenance::Heap && memory.block.is_none();
+            heap && memory.len() >= bytes
+        });
+        if !whole || !ours {
+            return Err(self);
+        }
+        let shape = Dims::from_slice(self.shape());
+        let memory = self.buffer.into_shared();
+        Ok(TensorMut::over(memory, self.dtype, &shape, bytes))
+    }
+
     /// Byte offset of element zero inside the buffer.
     pub fn offset(&self) -> usize {
         self.offset
@@ -608,6 +641,31 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn only_a_whole_and_lone_tensor_is_written_over() {
+        let made = || {
+            let made = TensorMut::new(&Allocator::default(), DType::Int16, &[2, 3]);
+            made.unwrap().freeze()
+        };
+        let lone = made();
+        let address = lone.as_ptr();
+        let again = lone.try_into_mut().unwrap();
+        assert_eq!((again.dtype(), again.shape()), (DType::Int16, &[2, 3][..]));
+        assert_eq!(again.freeze().as_ptr(), address);
+        let held = made();
+        assert!(held.clone().try_into_mut().is_err());
+        let turned = held.with_layout(held.layout().permute(&[1, 0]).unwrap(), 0);
+        let row = held.with_layout(Layout::contiguous(&[3]), 3);
+        drop(held);
+        let (turned, row) = (turned.unwrap(), row.unwrap());
+        let turned = turned.try_into_mut().unwrap_err();
+        drop(turned);
+        assert!(row.try_into_mut().is_err());
+        let lent = Buffer::from_owner(vec![0u8; 6], Provenance::Foreign);
+        let lent = Tensor::dense(DType::Uint8, &[6], lent).unwrap();
+        assert!(lent.try_into_mut().is_err());
     }
 
     #[test]

@@ -241,7 +241,7 @@ fn reduction(build: &Build<'_>) -> Result<Reduction, OpError> {
     }
 }
 
-fn same_dtype(data: &Tensor, updates: &Tensor, index: usize) -> Result<(), OpError> {
+pub(super) fn same_dtype(data: &Tensor, updates: &Tensor, index: usize) -> Result<(), OpError> {
     if data.dtype() == updates.dtype() {
         return Ok(());
     }
@@ -380,53 +380,6 @@ fn scatter(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }))
 }
 
-struct TensorScatter {
-    axis: i64,
-    circular: bool,
-}
-
-impl Kernel for TensorScatter {
-    fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
-        let (past, update) = (call.require(0)?, call.require(1)?);
-        same_dtype(past, update, 1)?;
-        let axis = axis_of(self.axis, past.rank()).map_err(refuse)?;
-        let starts = match call.input(2) {
-            Some(_) => Some(call.ints(2)?),
-            None => None,
-        };
-        let (past, update, shape) = (carried(past)?, carried(update)?, past.shape());
-        let dtype = call.require(0)?.dtype();
-        let out = moved(call, dtype, shape, |out| {
-            by_width!(dtype, T => {
-                let out = out.as_mut_slice::<T>()?;
-                past.view::<T>()?.copy_to(out);
-                let update = update.view::<T>()?;
-                Ok(kernels::tensor_scatter(out, shape, axis, &update, starts.as_deref(), self.circular)?)
-            })
-        })?;
-        call.set(0, out);
-        Ok(())
-    }
-}
-
-fn tensor_scatter(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    let axis = build.attributes.int_or("axis", -2)?;
-    let circular = match build.attributes.string("mode")? {
-        None | Some("linear") => false,
-        Some("circular") => true,
-        Some(other) => {
-            let expected = "linear or circular";
-            return Err(AttributeError::Value {
-                name: "mode",
-                expected,
-                got: other.to_string(),
-            }
-            .into());
-        }
-    };
-    Ok(Box::new(TensorScatter { axis, circular }))
-}
-
 const INDEX: &[DType] = &[DType::Int32, DType::Int64];
 
 const fn entry(
@@ -453,7 +406,6 @@ pub(super) const KERNELS: &[KernelEntry] = &[
         scatter_elements,
     ),
     entry("Scatter", &[(0, MOVABLE), (1, INDEX)], scatter),
-    entry("TensorScatter", &[(0, MOVABLE)], tensor_scatter),
 ];
 
 #[cfg(test)]
@@ -573,28 +525,5 @@ mod tests {
             combined.one(&[&flags, &ints(&[0]), &flags]),
             Err(OpError::DType { .. })
         ));
-    }
-
-    #[test]
-    fn tensor_scatter_checks_its_start() {
-        let (past, update) = (floats(&[1, 4, 2]), floats(&[1, 2, 2]));
-        let scatter = Trial::new("TensorScatter", 24).int("axis", 1);
-        let out = scatter.one(&[&past, &update, &ints(&[1])]).unwrap();
-        assert_eq!(
-            listed(&out),
-            [&listed(&past)[..2], &listed(&update), &listed(&past)[6..]].concat()
-        );
-        for bad in [3, -1, i64::MAX] {
-            assert!(
-                scatter.one(&[&past, &update, &ints(&[bad])]).is_err(),
-                "{bad}"
-            );
-        }
-        assert!(
-            Trial::new("TensorScatter", 24)
-                .int("axis", 0)
-                .one(&[&past, &past])
-                .is_err()
-        );
     }
 }

@@ -51,7 +51,11 @@ pub(super) fn carried(tensor: &Tensor) -> Result<Tensor, OpError> {
     retyped(tensor, carrier(tensor.dtype())?)
 }
 
-fn retyped(tensor: &Tensor, dtype: DType) -> Result<Tensor, OpError> {
+/// The tensor read as elements of another type of the same width.
+///
+/// # Errors
+/// When the widths differ.
+pub(super) fn retyped(tensor: &Tensor, dtype: DType) -> Result<Tensor, OpError> {
     tensor
         .reinterpret(dtype)
         .ok_or_else(|| OpError::Unsupported(format!("reading {} as {dtype}", tensor.dtype())))

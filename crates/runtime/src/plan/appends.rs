@@ -17,6 +17,9 @@ const APPENDS: &[(&str, &str)] = &[
     ("com.microsoft", "MultiHeadAttention"),
 ];
 
+/// Operators that write rows of a retained input over, in two buffers by turns.
+const WRITES_OVER: &[(&str, &str)] = &[("", "TensorScatter")];
+
 impl Builder<'_> {
     /// Finds, in a branch of an `If` of the root graph, the nodes that append to a retained value which the branch captures
     /// and whose output the `If` hands on as the value's successor. `captures` pairs slots of the root and of the branch.
@@ -54,9 +57,14 @@ impl Builder<'_> {
 
     /// Whether a step runs one of refeed's own kernels that ask for rows.
     fn appends(&self, step: &Step) -> bool {
+        self.is_own(step, APPENDS)
+    }
+
+    /// Whether a step runs refeed's own kernel of one of these operators.
+    fn is_own(&self, step: &Step, operators: &[(&str, &str)]) -> bool {
         let (domain, op_type) = (&*step.label.domain, &*step.label.op_type);
         let custom = self.kernels.find(domain, op_type).is_some();
-        !custom && APPENDS.contains(&(domain, op_type))
+        !custom && operators.contains(&(domain, op_type))
     }
 
     /// Finds, for each binding, the node that may append in place, and what happens where there is none.
@@ -101,6 +109,15 @@ impl Builder<'_> {
                     true => "a branch of `If` that does not append to it",
                     false => "a branch of `If`",
                 })));
+                continue;
+            }
+            // With exclusive reuse, which branches have none of either, every value is written whole.
+            let turns = self.appends_in_branches && self.is_own(step, WRITES_OVER);
+            if turns && (reads, writes) == (Some(0), Some(0)) {
+                add_site(step, 0, 0, index);
+                plan.appends.push(false);
+                plan.surely.push(true);
+                plan.usual.push(Outcome::Computed(op_type));
                 continue;
             }
             let may_append = (appends || self.may_append.contains(&output)) && reads.is_some();

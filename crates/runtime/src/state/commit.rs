@@ -2,6 +2,7 @@
 
 use super::{Inner, Retained};
 use crate::explain::Outcome;
+use crate::options::AppendReuse;
 use crate::persistent_value::PersistentValue;
 use refeed_values::RuntimeValue;
 
@@ -39,7 +40,10 @@ impl Inner {
             match change {
                 // An append that is not to be published gives its rows back.
                 Change::Keep => self.appends.forget(index),
-                Change::Replace(next) => self.retained[index] = next,
+                Change::Replace(next) => {
+                    self.appends.replaced(index);
+                    self.retained[index] = next;
+                }
                 Change::Publish(output) => {
                     let value = PersistentValue::published(&mut self.appends, index, output);
                     let next = Retained {
@@ -48,7 +52,13 @@ impl Inner {
                     };
                     let last = std::mem::replace(&mut self.retained[index], next);
                     // The next call computes into it, when nobody else holds it.
-                    if let Some(tensor) = last.value.into_tensor() {
+                    let last = last.value.into_tensor();
+                    let turns = self.core.options.append_reuse == AppendReuse::Always;
+                    let last = match (last, self.retained[index].value.tensor()) {
+                        (Some(last), Some(next)) if turns => self.appends.turn(index, last, next),
+                        (last, _) => last,
+                    };
+                    if let Some(tensor) = last {
                         self.workspace.recycle(tensor);
                     }
                 }

@@ -2,14 +2,17 @@
 //!
 //! `seqlens_k[b] + 1` positions of row `b` are valid once the new ones are in; the new keys of a row therefore start at
 //! `seqlens_k[b] + 1 - length`, or at 0 when the new ones are all there is (a prompt, which may be padded on the right).
-//! When every row starts at the past's end, the caches grow in place. Otherwise rows of different length lie in one
-//! cache, new keys overwrite what lies below the end of the longer ones, and the caches are written anew; positions
-//! beyond a row's valid ones are then zero.
+//! When every row starts at the past's end, the caches grow in place. A cache of fixed extent has its rows written over,
+//! each from its own start on, in two buffers by turns; what lies beyond a row's valid positions stays. Caches that grow
+//! while their rows differ in length are written anew, since new keys overwrite what lies below the end of the longer
+//! rows; positions beyond a row's are then zero.
 
 use super::super::heads::{by_real, fused_rows, head_count, heads_of, split_rows};
 use super::super::rotary::counted;
+use super::super::turns::turned;
 use super::super::width::one_int;
 use super::{Cache, LENGTH, coded_cache, grow, mask, one_type, report_dense};
+use crate::append::Span;
 use crate::kernel::{Build, Invocation, Kernel, OpError};
 use refeed_graph::attributes::AttributeError;
 use refeed_kernels::Real;
@@ -44,6 +47,8 @@ pub(super) struct Lengths {
     present: usize,
     /// Why the caches cannot grow in place, if so.
     pub(super) scattered: Option<String>,
+    /// Whether the caches keep their extent.
+    fixed: bool,
 }
 
 /// A checked extent as a signed number.
@@ -93,6 +98,7 @@ impl Lengths {
             prompt,
             present,
             scattered: None,
+            fixed: whole != grown,
         };
         for last in lengths.view::<i32>()?.iter() {
             let valid = i64::from(last).saturating_add(1);
@@ -111,20 +117,50 @@ impl Lengths {
                 valid.saturating_sub(signed(length))
             };
             if start != signed(past) && out.scattered.is_none() {
-                out.scattered = Some(if whole == grown {
-                    format!("a row's new keys start at {start}, not at the past's end {past}")
-                } else {
-                    format!("the cache has a fixed extent of {past}, and new keys start at {start}")
-                });
+                out.scattered = Some(format!(
+                    "a row's new keys start at {start}, not at the past's end {past}"
+                ));
             }
             out.starts.push(start);
             out.valid.push(valid);
         }
-        if whole != grown && out.scattered.is_none() {
+        if out.fixed && out.scattered.is_none() {
             out.scattered = Some(format!("the cache has a fixed extent of {past}"));
         }
         Ok(out)
     }
+}
+
+/// Writes each row's new keys over those of a cache that keeps its extent.
+fn written_over<T: Real>(
+    call: &mut Invocation<'_>,
+    cache: &Cache,
+    lengths: &Lengths,
+) -> Result<Tensor, OpError> {
+    let [batch, heads, _, width] = cache.whole(call)?;
+    let mut turned = turned::<T>(call, cache.output, call.require(cache.input)?)?;
+    let slots = turned.memory.as_mut_slice::<T>()?;
+    let row = [1, heads, lengths.present, width];
+    let (new, elements) = (cache.new.view::<T>()?, slots.len() / batch.max(1));
+    // Starts were checked to lie within the past.
+    let starts = lengths.starts.iter();
+    let starts = starts.map(|&start| usize::try_from(start).unwrap_or(0));
+    let starts: SmallVec<[usize; 8]> = starts.collect();
+    for (b, (slots, &start)) in slots
+        .chunks_exact_mut(elements.max(1))
+        .zip(&starts)
+        .enumerate()
+    {
+        if let Some(new) = new.slice(0, b, 1, 1) {
+            place(&new, slots, &row, LENGTH, start)?;
+        }
+    }
+    let span = Span {
+        axis: LENGTH,
+        rows: cache.new.shape()[LENGTH],
+        starts,
+    };
+    turned.finish(call, cache.output, T::DTYPE, (span, cache.new.bytes()))
 }
 
 /// Writes a cache anew: of each row what lies before its start, then its new keys, then zeros.
@@ -359,6 +395,10 @@ impl GroupQueryAttention {
             },
         ];
         let [key, value] = match &lengths.scattered {
+            _ if lengths.fixed => [
+                written_over::<T>(call, &caches[0], &lengths)?,
+                written_over::<T>(call, &caches[1], &lengths)?,
+            ],
             None => grow::<T>(call, &caches)?,
             Some(reason) => {
                 for cache in &caches {
