@@ -124,6 +124,14 @@ def measure_here(options):
         print(json.dumps({"threads": threads, "row": name, **row(samples, flops)}), flush=True)
 
 
+def gains(rows):
+    """Yield, for each row measured with one thread and with more, how many times faster refeed is with more."""
+    alone = {entry["row"]: entry["seconds"]["refeed"] for entry in rows if entry["threads"] == 1}
+    for entry in rows:
+        if entry["threads"] > 1 and entry["row"] in alone:
+            yield entry["row"], entry["threads"], alone[entry["row"]] / entry["seconds"]["refeed"]
+
+
 def picture(rows, path):
     """Draw how long the best other takes for every row, refeed's time being one."""
     import matplotlib
@@ -201,6 +209,11 @@ def main():
                 rows.append(entry)
         if child.wait():
             sys.exit(child.returncode)
+    for name, threads, factor in gains(rows):
+        if options.json:
+            print(json.dumps({"threads": threads, "gain": name, "factor": factor}))
+        else:
+            print(f"{name:38} {threads} threads take 1/{factor:.2f} of the time of one")
     if options.picture:
         picture(rows, options.picture)
 
