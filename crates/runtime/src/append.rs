@@ -131,15 +131,22 @@ impl Appends {
         }
     }
 
-    /// Keeps the value that `next` took the place of, when the next call can catch up with `next` by the rows that this
+    /// Keeps the value that `next` took the place of, when the next call `may` catch up with `next` by the rows that this
     /// call wrote; else hands it back.
-    pub(crate) fn turn(&mut self, binding: usize, last: Tensor, next: &Tensor) -> Option<Tensor> {
+    pub(crate) fn turn(
+        &mut self,
+        binding: usize,
+        last: Tensor,
+        next: &Tensor,
+        may: bool,
+    ) -> Option<Tensor> {
         let Some(entry) = self.entries.get_mut(binding) else {
             return Some(last);
         };
         match entry.written.take() {
             Some((tensor, missing))
-                if tensor.buffer().same_allocation(next.buffer())
+                if may
+                    && tensor.buffer().same_allocation(next.buffer())
                     && last.provenance() == Provenance::Heap =>
             {
                 let tensor = last;

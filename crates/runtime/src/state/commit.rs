@@ -55,7 +55,7 @@ impl Inner {
                     let last = last.value.into_tensor();
                     let turns = self.core.options.append_reuse == AppendReuse::Always;
                     let last = match (last, self.retained[index].value.tensor()) {
-                        (Some(last), Some(next)) if turns => self.appends.turn(index, last, next),
+                        (Some(last), Some(next)) => self.appends.turn(index, last, next, turns),
                         (last, _) => last,
                     };
                     if let Some(tensor) = last {
