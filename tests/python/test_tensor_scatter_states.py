@@ -133,6 +133,11 @@ class Naive:
         self.state, self.value = state, value
 
 
+def array(held: Any) -> Array:
+    """Return a held output, or a view of one, as an array."""
+    return held if isinstance(held, np.ndarray) else held.numpy()
+
+
 def history(seed: int) -> None:
     """Run one random history; every output that was ever handed out keeps its bytes."""
     choose, source = random.Random(seed), np.random.default_rng(seed)  # noqa: S311 - no secrets
@@ -168,7 +173,7 @@ def history(seed: int) -> None:
             del held[choose.randint(0, 1) :]
         elif kind == "view" and held:
             tensor, value = choose.choice(held)
-            held.append((tensor.numpy()[:, 1:], value[:, 1:]))
+            held.append((array(tensor)[:, 1:], value[:, 1:]))
         elif kind == "fork" and len(lives) < 3:
             lives.append(Naive(live.state.fork(), live.value))
         elif kind == "point":
@@ -187,8 +192,7 @@ def history(seed: int) -> None:
         for other in lives:
             np.testing.assert_array_equal(other.state.values["cache"].numpy(), other.value, err_msg=f"seed {seed}")
         for tensor, value in held:
-            got = tensor if isinstance(tensor, np.ndarray) else tensor.numpy()
-            np.testing.assert_array_equal(got, value, err_msg=f"seed {seed}")
+            np.testing.assert_array_equal(array(tensor), value, err_msg=f"seed {seed}")
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
