@@ -219,30 +219,29 @@ fn add_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     let l = S::LANES;
     let mut col = 0;
     while wide_file::<T::Acc, S>() && R <= 2 && col + 8 * l <= width {
-        add_block::<T, S, R, 8>(s, weights, i, values, (col, 8 * l), width, sums, stride);
+        add_block::<T, S, R, 8>(s, weights, i, values, [col, 8 * l, width], sums, stride);
         col += 8 * l;
     }
     while col + 4 * l <= width {
-        add_block::<T, S, R, 4>(s, weights, i, values, (col, 4 * l), width, sums, stride);
+        add_block::<T, S, R, 4>(s, weights, i, values, [col, 4 * l, width], sums, stride);
         col += 4 * l;
     }
     while col < width {
         let part = l.min(width - col);
-        add_block::<T, S, R, 1>(s, weights, i, values, (col, part), width, sums, stride);
+        add_block::<T, S, R, 1>(s, weights, i, values, [col, part, width], sums, stride);
         col += l;
     }
     R
 }
 
-/// Adds `C` registers of columns, of which `len` elements count.
+/// Adds `C` registers of columns of values of `width` elements, of which `len` from `col` on count.
 #[inline(always)]
 fn add_block<T: Real, S: Simd<T::Acc>, const R: usize, const C: usize>(
     s: S,
     weights: &[T::Acc],
     i: usize,
     (values, n): (&Listed<'_, T>, usize),
-    (col, len): (usize, usize),
-    width: usize,
+    [col, len, width]: [usize; 3],
     sums: &mut [T::Acc],
     stride: usize,
 ) {

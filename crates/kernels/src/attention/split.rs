@@ -105,7 +105,7 @@ impl Work {
     pub(super) fn ranges<T: Real, const N: usize>(
         &self,
         core: &Core<'_, '_, T>,
-    ) -> Option<([(usize, usize); N], usize, usize)> {
+    ) -> Option<(Ranges<N>, usize, usize)> {
         let mut ranges = [(0, 0); N];
         let (mut low, mut end) = (usize::MAX, 0);
         for (i, range) in ranges.iter_mut().enumerate().take(self.count) {
@@ -136,6 +136,9 @@ impl Work {
         true
     }
 }
+
+/// The first key that each row may see, and the one after the last.
+type Ranges<const N: usize> = [(usize, usize); N];
 
 /// What a task found, row by row.
 pub(super) struct Found<'f, E> {
