@@ -31,7 +31,7 @@ const MOST: usize = 64;
 
 /// The first codes of `bytes` as numbers, as many as `out` has.
 #[inline(always)]
-fn decode<C: Cells<Unit = u8>, S: Simd<f32>>(s: S, bytes: &[u8], out: &mut [f32]) {
+pub(super) fn decode<C: Cells<Unit = u8>, S: Simd<f32>>(s: S, bytes: &[u8], out: &mut [f32]) {
     let (lanes, chunk) = (S::LANES, C::PARTS * S::LANES);
     for (bytes, out) in bytes.chunks(lanes).zip(out.chunks_mut(chunk)) {
         let held = match bytes.len() == lanes {

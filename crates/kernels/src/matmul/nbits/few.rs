@@ -3,8 +3,8 @@
 //! A register of bytes gives the even and the odd elements of 4-bit codes apart (for 2-bit codes, four sets), so the
 //! rows on the left are laid out in that order once for the whole product, and with them the sums of their blocks.
 
-use super::codes::with_codes;
-use super::{Layout, Weights};
+use super::codes::{decode, with_codes};
+use super::{Layout, Weights, Zeros};
 use crate::Compute;
 use crate::attention::cells::{Cells, Codes2, Codes4, Codes8, arrange, load_part};
 use crate::matmul::micro::dots;
@@ -151,7 +151,8 @@ impl Columns<'_, '_> {
             for i in 0..taken {
                 let column = self.tile.col + at + i;
                 let scales = &mut scales[i * blocks..][..blocks];
-                self.scales(column, scales, &mut zeros[i * blocks..][..blocks]);
+                let zeros = &mut zeros[i * blocks..][..blocks];
+                self.scales::<C, S>(s, column, scales, zeros);
             }
             let prepared = Prepared {
                 column: self.tile.col + at,
@@ -186,13 +187,24 @@ impl Columns<'_, '_> {
 
     /// The scales of a column, and with them multiplied the zero points; 0 past the last block.
     #[inline(always)]
-    fn scales(&self, column: usize, scales: &mut [f32], zeros: &mut [f32]) {
-        let held = self.weights.layout.blocks;
-        for (block, slot) in scales.iter_mut().take(held).enumerate() {
-            *slot = self.weights.scale(column, block);
-        }
-        for (block, slot) in zeros.iter_mut().take(held).enumerate() {
-            *slot = self.weights.zero(column, block);
+    fn scales<C: Cells<Unit = u8>, S: Simd<f32>>(
+        &self,
+        s: S,
+        column: usize,
+        scales: &mut [f32],
+        zeros: &mut [f32],
+    ) {
+        let layout = self.weights.layout;
+        let held = layout.blocks;
+        self.weights.scales.read(column * held, &mut scales[..held]);
+        let codes = &mut zeros[..held];
+        match self.weights.zeros {
+            Zeros::Middle => codes.fill(layout.middle()),
+            Zeros::Codes(bytes) => {
+                let bytes = &bytes[column * layout.zero_bytes()..][..layout.zero_bytes()];
+                decode::<C, S>(s, bytes, codes);
+            }
+            Zeros::Numbers(numbers) => numbers.read(column * held, codes),
         }
         scales[held..].fill(0.0);
         zeros[held..].fill(0.0);

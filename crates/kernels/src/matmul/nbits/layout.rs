@@ -98,6 +98,24 @@ impl Numbers<'_> {
         self.len() == 0
     }
 
+    /// Those from number `first` on, as many as `out` has.
+    #[inline(always)]
+    pub(super) fn read(&self, first: usize, out: &mut [f32]) {
+        match self {
+            Numbers::Float(x) => out.copy_from_slice(&x[first..][..out.len()]),
+            Numbers::Float16(x) => {
+                for (slot, x) in out.iter_mut().zip(&x[first..]) {
+                    *slot = x.to_f32();
+                }
+            }
+            Numbers::Bfloat16(x) => {
+                for (slot, x) in out.iter_mut().zip(&x[first..]) {
+                    *slot = x.to_f32();
+                }
+            }
+        }
+    }
+
     #[inline(always)]
     pub(super) fn at(&self, index: usize) -> f32 {
         match self {
