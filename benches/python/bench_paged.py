@@ -1,12 +1,15 @@
-"""A decode step over a long cache, in pages of FLOAT, INT8, INT4 and INT2, beside onnxruntime's GroupQueryAttention.
+"""A decode step over a long cache in pages of FLOAT, INT8, INT4 and INT2, beside a dense cache and onnxruntime.
 
-onnxruntime updates FLOAT, INT8 and INT4 caches in place. Both get one new token and a cache of the same length. Of
-refeed the node is timed, by its events, without the message that `present` becomes in Python; of onnxruntime a run with
-bound memory. Rounds alternate between all of them, so that what else the machine does hits each alike; what is printed
-is microseconds, and each beside refeed's FLOAT pages. Nothing about time is asserted.
+The dense cache is that of refeed's own `Attention`, in one piece. onnxruntime's GroupQueryAttention updates FLOAT,
+INT8 and INT4 caches in place. All get one new token and a cache of the same length; a whole `state.run` is timed of
+refeed, a run with bound memory of onnxruntime. Rounds alternate between all of them, so that what else the machine
+does hits each alike; what is printed is microseconds, each beside refeed's FLOAT pages of 16, and the codes beside
+the fastest onnxruntime cache of codes (more than 1: refeed is faster). `--clock processor` counts the time of this
+process alone: for one thread on a machine that others use too. Nothing about time is asserted.
 """
 
 import argparse
+import os
 import time
 
 import numpy as np
@@ -26,7 +29,7 @@ FORMATS = {
 
 
 def paged(heads, kv_heads, size, past, page_format, block_size, rng):
-    """Return a step over `past` tokens in pages, which tells the microseconds of its node."""
+    """Return a step over `past` tokens in pages."""
     kernel = runtime.PagedAttention(format_selector=lambda *_: page_format)
     options = {"block_size": block_size, "max_tokens": past + 1}
 
@@ -36,21 +39,40 @@ def paged(heads, kv_heads, size, past, page_format, block_size, rng):
     first = [rows(count, past) for count in (heads, kv_heads, kv_heads)]
     first[0] = np.zeros_like(first[0])
     _, cache, _ = kernel(*first, PagedCacheProto(), left_window_size=0, **options)
-    context = runtime.RuntimeContext(events_enabled=True)
+    context = runtime.RuntimeContext()
     runtime.register_paged_attention(context, format_selector=lambda *_: page_format)
     state = runtime.PersistentValueState(model(past + 1000), {"past": cache})
     feeds = {"Q": rows(heads, 1), "K": rows(kv_heads, 1), "V": rows(kv_heads, 1)}
 
-    def step():
-        context.clear_events()
-        state.run(context, feeds)
-        (node,) = [event for event in context.events() if event.op_type == "PagedAttention" and event.duration_ns]
-        return node.duration_ns / 1000
-
-    return step
+    return lambda: state.run(context, feeds)
 
 
-def model(max_tokens):
+def dense(heads, kv_heads, size, past, rng):
+    """Return a step over `past` tokens in one piece."""
+    import refeed
+    from refeed.onnx import helper as make
+
+    def info(name, count, length):
+        return make.make_tensor_value_info(name, TensorProto.FLOAT, [1, count, length, size])
+
+    def rows(count, length):
+        return rng.uniform(-1, 1, (1, count, length, size)).astype(np.float32)
+
+    inputs = [info("q", heads, "new"), *(info(name, kv_heads, "new") for name in "kv")]
+    inputs += [info(name, kv_heads, "past") for name in ("past.key", "past.value")]
+    outputs = [info("y", heads, "new"), *(info(name, kv_heads, "total") for name in ("present.key", "present.value"))]
+    names = ["q", "k", "v", "", "past.key", "past.value"]
+    node = make.make_node("Attention", names, ["y", "present.key", "present.value"], is_causal=1)
+    graph = make.make_graph([node], "g", inputs, outputs)
+    made = make.make_model(graph, opset_imports=[make.make_opsetid("", 24)], ir_version=10)
+    made, _ = refeed.bind(made, [("past.key", "present.key"), ("past.value", "present.value")])
+    state = runtime.PersistentValueState(made, {name: rows(kv_heads, past) for name in ("past.key", "past.value")})
+    context = runtime.RuntimeContext()
+    feeds = {"q": rows(heads, 1), "k": rows(kv_heads, 1), "v": rows(kv_heads, 1)}
+    return lambda: state.run(context, feeds)
+
+
+def model(max_tokens, **attributes):
     """Y, present = PagedAttention(Q, K, V, past)."""
     from refeed import onnx as own
     from refeed.onnx import helper as make
@@ -65,6 +87,7 @@ def model(max_tokens):
         domain="ai.rt",
         block_size=64,
         max_tokens=max_tokens,
+        **attributes,
     )
     graph = make.make_graph([node], "g", [*tensors[:3], past], [tensors[3], present])
     opsets = [make.make_opsetid("", 18), make.make_opsetid("ai.rt", 1)]
@@ -123,46 +146,62 @@ def group_query(heads, kv_heads, size, past, bits, threads, rng):
     binding.bind_cpu_input("t", np.array([past + 1], np.int32))
     binding.bind_output("y")
 
-    def step():
-        start = time.perf_counter()
-        session.run_with_iobinding(binding)
-        return 1e6 * (time.perf_counter() - start)
-
-    return step
+    return lambda: session.run_with_iobinding(binding)
 
 
 def main():
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--past", type=int, nargs="+", default=[4096])
-    parser.add_argument("--threads", type=int, default=2, help="of onnxruntime; refeed uses those that the process may")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="processors that all may use")
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
+    parser.add_argument("--refeed-only", action="store_true", help="leave onnxruntime out")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    # Before the first computation: a pool is sized once.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
+    clock = time.process_time if arguments.clock == "processor" else time.perf_counter
     rng = np.random.default_rng(0)
     results = {}
-    for heads, kv_heads, size in ((32, 8, 128), (14, 2, 64)):
+    for shape in ((32, 8, 128), (14, 2, 64)):
         for past in arguments.past:
-            steps = {
-                f"refeed {name}": paged(heads, kv_heads, size, past, page_format, 16, rng)
-                for name, page_format in FORMATS.items()
-            }
-            steps["refeed FLOAT, pages of 1"] = paged(heads, kv_heads, size, past, FORMATS["FLOAT"], 1, rng)
-            for bits, name in ((32, "FLOAT"), (8, "INT8"), (4, "INT4")):
-                key = f"onnxruntime {name}"
-                steps[key] = group_query(heads, kv_heads, size, past, bits, arguments.threads, rng)
+            steps = {f"{name} in pages of 16": paged(*shape, past, kept, 16, rng) for name, kept in FORMATS.items()}
+            steps["FLOAT in pages of 64"] = paged(*shape, past, FORMATS["FLOAT"], 64, rng)
+            steps["FLOAT in one piece"] = dense(*shape, past, rng)
+            for name in ("FLOAT", "INT8", "INT4"):
+                steps[f"{name} in pages of 1"] = paged(*shape, past, FORMATS[name], 1, rng)
+            if not arguments.refeed_only:
+                for bits, name in ((32, "FLOAT"), (8, "INT8"), (4, "INT4")):
+                    steps[f"onnxruntime {name}"] = group_query(*shape, past, bits, arguments.threads, rng)
             times = {name: [] for name in steps}
             for round_number in range(arguments.rounds + 2):
                 for name, step in steps.items():
-                    microseconds = step()
+                    start = clock()
+                    step()
                     if round_number >= 2:
-                        times[name].append(microseconds)
-            for name, samples in times.items():
-                case = f"({heads}, {kv_heads}, {size}) past {past}: {name}"
-                results[f"{case}, us"] = bootstrap(samples)
-                base = np.asarray(times["refeed FLOAT"])
-                results[f"{case} / refeed FLOAT"] = bootstrap(np.asarray(samples) / base)
+                        times[name].append(1e6 * (clock() - start))
+            results |= rows_of(f"{shape} past {past}", {name: np.asarray(samples) for name, samples in times.items()})
     report(results, as_json=arguments.json)
+
+
+def rows_of(case, times):
+    """Return the times of one case and what they are compared with."""
+    results = {f"{case}: {name}, us": bootstrap(samples) for name, samples in times.items()}
+    for name, samples in times.items():
+        if not name.startswith("onnxruntime"):
+            results[f"{case}: {name} / FLOAT in pages of 16"] = bootstrap(samples / times["FLOAT in pages of 16"])
+    for block in (16, 64):
+        name = f"FLOAT in pages of {block}"
+        results[f"{case}: {name} / FLOAT in one piece"] = bootstrap(times[name] / times["FLOAT in one piece"])
+    results[f"{case}: INT4 / INT8"] = bootstrap(times["INT4 in pages of 16"] / times["INT8 in pages of 16"])
+    others = [name for name in ("onnxruntime INT8", "onnxruntime INT4") if name in times]
+    if others:
+        best = min(others, key=lambda name: np.median(times[name]))
+        for name in ("INT8", "INT4"):
+            factor = times[best] / times[f"{name} in pages of 16"]
+            results[f"{case}: {best} / refeed {name}"] = bootstrap(factor)
+    return results
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 //! A decode step over a cache in pages: of every format, beside a dense cache, in bytes of keys and values read a second.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use refeed_kernels::attention::paged::{Page, PageRows, PagedProblem, paged_attention};
+use refeed_kernels::attention::paged::{GroupError, PageGroup, PagedProblem, paged_attention};
 use refeed_kernels::attention::{AttentionProblem, Visibility, attention, default_scale};
 use refeed_kernels::pool::RowLayout;
 use refeed_kernels::quantize::{Division, Format, QuantizeError, Rows, encode};
 use refeed_kernels::{Compute, Isa, ThreadPool};
-use refeed_values::{Allocator, DType, RuntimeValue, TensorMut, View};
+use refeed_values::paged_cache::page_of;
+use refeed_values::sequence::GROUP;
+use refeed_values::{Allocator, DType, RuntimeValue, Tensor, TensorMut, View};
+use std::error::Error;
 use std::hint::black_box;
+use std::sync::Arc;
 
 /// `[query heads, key/value heads, tokens, head size]`
 type Extents = [usize; 4];
@@ -57,22 +61,22 @@ fn stored(payload: &RuntimeValue) -> u64 {
     }
 }
 
-fn pages(values: &[[RuntimeValue; 2]]) -> Result<Vec<Page<'_>>, QuantizeError> {
+fn pages(values: &[[RuntimeValue; 2]]) -> Result<Vec<Arc<PageGroup>>, Box<dyn Error>> {
     let mut start = 0;
-    values
-        .iter()
-        .map(|[key, value]| {
-            let (key, value) = (PageRows::of(key)?, PageRows::of(value)?);
-            let length = key.extents()[2];
-            start += length;
-            Ok(Page {
-                start: start - length,
-                length,
-                key,
-                value,
-            })
-        })
-        .collect()
+    let pages = values.iter().map(|[key, value]| {
+        let shape = match key {
+            RuntimeValue::Encoded(codes) => codes.shape(),
+            other => other.tensor().map_or(&[][..], Tensor::shape),
+        };
+        let length = shape.get(2).copied().unwrap_or(0) as i64;
+        start += length;
+        let (start, length) = (Tensor::scalar(start - length)?, Tensor::scalar(length)?);
+        Ok(page_of(start, length, key.clone(), value.clone())?)
+    });
+    let pages = pages.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+    let groups = pages.chunks(GROUP);
+    let groups = groups.map(|pages| PageGroup::of(pages).map(Arc::new));
+    Ok(groups.collect::<Result<_, GroupError>>()?)
 }
 
 fn decode(c: &mut Criterion) {

@@ -37,7 +37,11 @@ def blocks(page: str, language: str = "python") -> list[str]:
 
 
 def test_there_are_examples() -> None:
-    assert [path.name for path in EXAMPLES] == ["contiguous_kv_decode.py", "quantized_cache_pages.py"]
+    assert [path.name for path in EXAMPLES] == [
+        "contiguous_kv_decode.py",
+        "decoder_cache_formats.py",
+        "quantized_cache_pages.py",
+    ]
     assert all(blocks(page) for page in PAGES)
 
 

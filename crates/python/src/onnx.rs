@@ -8,6 +8,7 @@ pub(crate) mod adopt;
 pub(crate) mod classes;
 pub(crate) mod construct;
 pub(crate) mod convert;
+pub(crate) mod deferred;
 pub(crate) mod descriptor;
 pub(crate) mod enums;
 pub(crate) mod fields;

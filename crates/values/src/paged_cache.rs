@@ -13,6 +13,7 @@ use crate::{
     ValueError,
 };
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 use thiserror::Error;
 
 /// The field of a cache.
@@ -229,6 +230,45 @@ impl PageRun {
     }
 }
 
+/// What consecutive elements of a sequence are, as pages; sequences know it of all their parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// One of them is not built as a page is.
+    Other,
+    /// They are built as pages are, but break a rule, or refer to parameters that lie elsewhere.
+    Built,
+    /// They keep all rules.
+    Checked(PageRun),
+}
+
+impl Pages {
+    /// One element.
+    pub(crate) fn of(value: &RuntimeValue) -> Pages {
+        let Ok(page) = page(value) else {
+            return Pages::Other;
+        };
+        let refers = |payload: &RuntimeValue| {
+            let encoded = payload.encoded();
+            encoded.is_some_and(|encoded| encoded.parameters().is_some())
+        };
+        match PageRun::of(value) {
+            Ok(run) if !refers(page.key) && !refers(page.value) => Pages::Checked(run),
+            _ => Pages::Built,
+        }
+    }
+
+    /// Both parts together.
+    pub(crate) fn join(&self, next: &Pages) -> Pages {
+        match (self, next) {
+            (Pages::Other, _) | (_, Pages::Other) => Pages::Other,
+            (Pages::Checked(a), Pages::Checked(b)) => {
+                a.join(b).map_or(Pages::Built, Pages::Checked)
+            }
+            _ => Pages::Built,
+        }
+    }
+}
+
 fn along(field: &str, axis: &str) -> String {
     format!("{field}.axis[\"{axis}\"]")
 }
@@ -252,7 +292,9 @@ pub fn page_of(
     key: RuntimeValue,
     value: RuntimeValue,
 ) -> Result<RuntimeValue, ValueError> {
-    let [a, b, c, d] = PAGE;
+    // One piece of memory for the names of all pages.
+    static NAMES: LazyLock<[Arc<str>; 4]> = LazyLock::new(|| PAGE.map(Arc::from));
+    let [a, b, c, d] = NAMES.clone();
     let fields = [(a, start.into()), (b, length.into()), (c, key), (d, value)];
     Ok(StructValue::new(fields)?.into())
 }
@@ -265,7 +307,7 @@ pub fn blocks(value: &RuntimeValue) -> Option<&RuntimeSequence> {
 }
 
 /// Whether a value is built as a paged cache is: the one field `blocks`, and pages of exactly the four fields, INT64
-/// scalars and payloads. What the pages say may still be wrong.
+/// scalars and payloads. What the pages say may still be wrong. O(1).
 ///
 /// ```
 /// use refeed_values::paged_cache::{cache_of, has_paged_cache_structure};
@@ -273,7 +315,17 @@ pub fn blocks(value: &RuntimeValue) -> Option<&RuntimeSequence> {
 /// # Ok::<(), refeed_values::ValueError>(())
 /// ```
 pub fn has_paged_cache_structure(value: &RuntimeValue) -> bool {
-    blocks(value).is_some_and(|blocks| blocks.iter().all(|page| self::page(page).is_ok()))
+    blocks(value).is_some_and(|blocks| blocks.pages() != Some(Pages::Other))
+}
+
+/// Whether a value is a paged cache that keeps all rules, and stands alone: no payload refers to parameters that lie
+/// elsewhere. O(1): sequences know it of their parts.
+pub fn is_whole_cache(value: &RuntimeValue) -> bool {
+    blocks(value).is_some_and(|blocks| match blocks.pages() {
+        None => true,
+        Some(Pages::Checked(run)) => run.start == 0,
+        Some(_) => false,
+    })
 }
 
 /// Takes a page apart.
@@ -311,7 +363,11 @@ pub fn page(page: &RuntimeValue) -> Result<Page<'_>, PageFault> {
 /// # Errors
 /// [`PageFault`] with the first page that breaks a rule.
 pub fn check(cache: &RuntimeValue) -> Result<CacheShape, PageFault> {
-    check_in_order(checked_blocks(cache)?)
+    let blocks = checked_blocks(cache)?;
+    match blocks.pages() {
+        Some(Pages::Checked(run)) if run.start == 0 => Ok(CacheShape::of(Some(run))),
+        _ => check_in_order(blocks),
+    }
 }
 
 /// Page after page, so that a fault has the position of its page.

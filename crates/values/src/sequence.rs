@@ -9,11 +9,13 @@
 //! keeps such results in a [`SequenceMemo`], and so looks at new nodes only.
 
 mod edit;
+mod groups;
 mod memo;
 mod node;
 #[cfg(test)]
 mod tests;
 
+pub use groups::GROUP;
 pub use memo::SequenceMemo;
 pub use node::Iter;
 
@@ -292,6 +294,11 @@ impl RuntimeSequence {
     /// Whether a tensor of STRING is in it.
     pub(crate) fn holds_strings(&self) -> bool {
         self.root.as_ref().is_some_and(Node::holds_strings)
+    }
+
+    /// What the elements are as pages of a cache, all together. O(1): parts know. `None` for an empty sequence.
+    pub(crate) fn pages(&self) -> Option<crate::paged_cache::Pages> {
+        self.root.as_ref().map(Node::pages)
     }
 
     /// Whether both are one sequence: clones of each other, or both empty.

@@ -1,6 +1,6 @@
 //! Attention to a cache in pages, and to new keys and values behind it.
 //!
-//! Pages say themselves how their keys and values are stored ([`PageRows`]). The walk over keys is that of every cache
+//! Pages say themselves how their keys and values are stored, and are prepared once, in groups ([`PageGroup`]). The walk over keys is that of every cache
 //! (`cache`): a page is a segment, and neighbouring short pages that are stored alike are one, so that pages of one token
 //! cost little more than others. Codes are multiplied as they are, `q·k = scale · (Σ q·code - zero · Σ q)`, and no decoded
 //! copy of them is written; only layouts whose scales change within a row, and rows that begin within a byte, are decoded
@@ -10,13 +10,14 @@
 //! element by element: it finds the place, or the result after all.
 
 mod exact;
+mod group;
 mod head;
 pub(super) mod ops;
 mod payload;
 #[cfg(test)]
 mod tests;
 
-pub use payload::PageRows;
+pub use group::{GroupError, PageGroup};
 
 use super::{Core, Visibility, default_scale, split};
 use crate::pool::RowLayout;
@@ -25,20 +26,8 @@ use crate::{Compute, KernelError};
 use head::PagedCache;
 pub(super) use head::runs;
 use refeed_values::View;
+use std::sync::Arc;
 use thiserror::Error;
-
-/// Consecutive tokens of a cache.
-#[derive(Debug)]
-pub struct Page<'a> {
-    /// Position of the first token.
-    pub start: usize,
-    /// Tokens.
-    pub length: usize,
-    /// Keys.
-    pub key: PageRows<'a>,
-    /// Values.
-    pub value: PageRows<'a>,
-}
 
 /// Attention to pages and to what is new. Extents: `query_heads` is a multiple of `kv_heads`.
 #[derive(Debug, Clone)]
@@ -50,7 +39,7 @@ pub struct PagedProblem<'a> {
     /// `[batch, kv_heads, length, value_size]`, dense.
     pub value: View<'a, f32>,
     /// The pages in order, without gaps. Those before the first visible token may be left out.
-    pub pages: &'a [Page<'a>],
+    pub pages: &'a [Arc<PageGroup>],
     /// Position of the first new token.
     pub past: usize,
     /// Whether a query sees no later token.
@@ -91,13 +80,15 @@ pub enum PagedError {
 /// `[batch, query_heads, length, value_size]`. Queries, new keys and new values are finite.
 ///
 /// ```
-/// use refeed_kernels::attention::paged::{PageRows, Page, PagedProblem, paged_attention};
+/// use refeed_kernels::attention::paged::{PageGroup, PagedProblem, paged_attention};
 /// use refeed_kernels::Compute;
-/// use refeed_values::{RuntimeValue, Tensor, View};
-/// let value = |rows: &[f32]| Ok::<_, refeed_values::TensorError>(
-///     RuntimeValue::from(Tensor::from_slice(&[1, 1, rows.len(), 1], rows)?));
-/// let (keys, values) = (value(&[0.0, 0.0])?, value(&[1.0, 2.0])?);
-/// let pages = [Page { start: 0, length: 2, key: PageRows::of(&keys)?, value: PageRows::of(&values)? }];
+/// use refeed_values::paged_cache::page_of;
+/// use refeed_values::{Tensor, View};
+/// use std::sync::Arc;
+/// let rows = |rows: &[f32]| Tensor::from_slice(&[1, 1, rows.len(), 1], rows);
+/// let (start, length) = (Tensor::scalar(0i64)?, Tensor::scalar(2i64)?);
+/// let page = page_of(start, length, rows(&[0.0, 0.0])?.into(), rows(&[1.0, 2.0])?.into())?;
+/// let pages = [Arc::new(PageGroup::of([&page])?)];
 /// let one = |x: &'static [f32]| View::from_slice(x, &[1, 1, 1, 1]).unwrap();
 /// let problem = PagedProblem {
 ///     query: one(&[1.0]), key: one(&[0.0]), value: one(&[6.0]), pages: &pages, past: 2, causal: true, left_window: None,

@@ -79,7 +79,7 @@ unsafe extern "C" fn set(
     // SAFETY: a borrowed reference that lives for this call, or null.
     let value = (!value.is_null()).then(|| unsafe { Bound::ref_from_ptr(py, &value) });
     match catch_unwind(AssertUnwindSafe(|| {
-        fields::set(py, message.get().cell(), field, value)
+        fields::set(py, message.get().cell(py)?, field, value)
     })) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => {

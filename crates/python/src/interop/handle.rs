@@ -37,8 +37,9 @@ pub(crate) fn object_of<'py>(
 pub(crate) fn put(object: &Bound<'_, Message>) {
     if has_lock(object.py()) {
         let address = object.as_ptr().expose_provenance();
-        let cell = object.get().cell();
-        cell.handle().store(address, Ordering::Relaxed);
+        if let Some(cell) = object.get().made_cell() {
+            cell.handle().store(address, Ordering::Relaxed);
+        }
     }
 }
 

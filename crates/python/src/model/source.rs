@@ -65,7 +65,7 @@ type Made = BTreeMap<usize, (Weak<FrozenMessage>, WeakModel)>;
 /// the same one for as long as somebody keeps it.
 fn from_message(py: Python<'_>, message: &Message) -> PyResult<Model> {
     static MADE: Mutex<Made> = Mutex::new(Made::new());
-    let descriptor = message.cell().descriptor();
+    let descriptor = message.descriptor();
     if descriptor != &descriptors::MODEL_PROTO {
         let got = descriptor.full_name;
         return Err(PyTypeError::new_err(format!(

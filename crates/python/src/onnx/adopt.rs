@@ -19,7 +19,7 @@ pub(crate) fn adopt(
     array: &Bound<'_, PyUntypedArray>,
 ) -> PyResult<()> {
     let py = tensor.py();
-    let cell = tensor.get().cell();
+    let cell = tensor.get().cell(py)?;
     let field = descriptors::TENSOR_PROTO.field("raw_data");
     let Some(field) = field.filter(|_| *cell.descriptor() == descriptors::TENSOR_PROTO) else {
         return Err(PyTypeError::new_err(format!(

@@ -130,7 +130,7 @@ pub(crate) fn descriptor_of(class: &Bound<'_, PyType>) -> PyResult<&'static Mess
 
 /// A new object of a message's class.
 pub(crate) fn make(py: Python<'_>, message: Message) -> PyResult<Bound<'_, Message>> {
-    (of(message.cell().descriptor()).make)(py, message)
+    (of(message.descriptor()).make)(py, message)
 }
 
 /// Adds the classes to a module, each with its fields and the classes declared inside it.

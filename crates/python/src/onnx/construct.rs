@@ -83,7 +83,7 @@ fn message_or_fields(
     depth: usize,
 ) -> PyResult<Value> {
     if let Ok(message) = given.cast::<Message>()
-        && message.get().cell().descriptor() == descriptor
+        && message.get().descriptor() == descriptor
     {
         return Ok(Value::Message(message.get().frozen(given.py())?));
     }

@@ -33,7 +33,7 @@ pub(crate) fn frozen_of(
     descriptor: &'static MessageDescriptor,
 ) -> PyResult<Arc<FrozenMessage>> {
     if let Ok(message) = object.cast::<Message>()
-        && message.get().cell().descriptor() == descriptor
+        && message.get().descriptor() == descriptor
     {
         return message.get().frozen(object.py());
     }
@@ -69,7 +69,7 @@ impl IntoPyErr for ConvertFault {
 /// `ModelError` with the place of the text; `TypeError` for other objects.
 #[pyfunction(name = "_check_text")]
 pub(crate) fn check_text(message: &Bound<'_, Message>) -> PyResult<()> {
-    if *message.get().cell().descriptor() == descriptors::MODEL_PROTO {
+    if *message.get().descriptor() == descriptors::MODEL_PROTO {
         prost_of::<ModelProto>(message).map(drop)
     } else {
         prost_of::<GraphProto>(message).map(drop)
@@ -106,6 +106,19 @@ pub(crate) fn message_of<'py, T: Convert>(
     py: Python<'py>,
     content: &T,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let frozen = run::attached(py, || content.to_message())?;
-    message::wrap(py, EditableMessage::from_frozen(Arc::new(frozen)))
+    message::wrap(
+        py,
+        EditableMessage::from_frozen(prost_to_frozen(py, content)?),
+    )
+}
+
+/// The immutable message of a struct, whose payloads it shares.
+///
+/// # Errors
+/// When messages are nested deeper than the wire allows.
+pub(super) fn prost_to_frozen<T: Convert>(
+    py: Python<'_>,
+    content: &T,
+) -> PyResult<Arc<FrozenMessage>> {
+    Ok(Arc::new(run::attached(py, || content.to_message())?))
 }

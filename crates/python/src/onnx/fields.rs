@@ -70,12 +70,12 @@ pub(crate) fn get_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, message) = (message.py(), message.get());
     if !field.repeated {
-        return get(py, message.cell(), field);
+        return get(py, message.cell(py)?, field);
     }
     if let Some(list) = message.last_list().find(py, |list| list.is_of(field)) {
         return Ok(list);
     }
-    let list = repeated::view(py, message.cell(), field)?;
+    let list = repeated::view(py, message.cell(py)?, field)?;
     message.last_list().keep(&list);
     Ok(list.into_any())
 }

@@ -62,7 +62,7 @@ pub(crate) fn parse(
     external_data_file: Option<PathBuf>,
 ) -> PyResult<()> {
     let py = message.py();
-    let cell = message.get().cell();
+    let cell = message.get().cell(py)?;
     let (load, limits) = (options.load(), options.limits());
     let frozen = run::detached(py, || -> Result<Arc<FrozenMessage>, FileError> {
         let frozen = files::read(&name, cell.descriptor(), &load, &limits)?;
@@ -131,7 +131,7 @@ pub(crate) fn bring_in(message: &Bound<'_, PyAny>, folder: PathBuf, mmap: bool) 
     if Arc::ptr_eq(&frozen, &whole) {
         return Ok(());
     }
-    let cell = message.get().cell();
+    let cell = message.get().cell(py)?;
     tree::with(py, |lock| cell.replace(lock, whole)).map_err(|error| too_deep(py, error))
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn parse_textproto(text: &str, message: &Bound<'_, PyAny>) -> PyResul
     let message = message
         .cast::<Message>()
         .map_err(|_| not_a_message(message))?;
-    let cell = message.get().cell();
+    let cell = message.get().cell(py)?;
     let read = wire::run(py, text.len(), || {
         FrozenMessage::from_text(cell.descriptor(), text)
     })?;

@@ -322,7 +322,7 @@ fn item(value: &Bound<'_, PyAny>) -> PyResult<Item> {
         return Ok(Item::Text);
     }
     if let Ok(message) = value.cast::<Message>() {
-        let descriptor = message.get().cell().descriptor();
+        let descriptor = message.get().descriptor();
         let held = HELD
             .iter()
             .find(|held| held.one.1.kind.message() == Some(descriptor));

@@ -1,5 +1,6 @@
 //! `Message`: what every message can do.
 
+use super::deferred::Origin;
 use super::descriptor::FieldDescriptor;
 use super::options::{self, ParseOptions, SerializeOptions, SerializeSizeResult};
 use super::repeated::too_deep;
@@ -15,20 +16,26 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use refeed_proto::message::{
     self, DecodeLimits, EditableMessage, FrozenMessage, MessageDescriptor, OneofDescriptor,
 };
+use refeed_values::RuntimeValue;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The base of all messages.
 #[pyclass(name = "Message", module = "refeed.onnx", subclass, frozen)]
 pub(crate) struct Message {
-    cell: Arc<EditableMessage>,
+    descriptor: &'static MessageDescriptor,
+    cell: OnceLock<Arc<EditableMessage>>,
+    /// What the message is made of when it is first looked at, for one that was handed out before it was made.
+    origin: Option<Origin>,
     last_list: LastList,
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
-        handle::forget(&self.cell);
+        if let Some(cell) = self.cell.get() {
+            handle::forget(cell);
+        }
     }
 }
 
@@ -53,16 +60,35 @@ pub(crate) fn wrap(py: Python<'_>, cell: Arc<EditableMessage>) -> PyResult<Bound
     wrap_new(py, cell)
 }
 
+/// The object of a message that is made of a value when it is first looked at. Nobody else has that message: it is not
+/// a part of another one, so that the object is found by whoever holds it alone.
+///
+/// # Errors
+/// When Python is out of memory.
+pub(crate) fn wrap_deferred<'py>(
+    py: Python<'py>,
+    descriptor: &'static MessageDescriptor,
+    origin: Origin,
+) -> PyResult<Bound<'py, PyAny>> {
+    let message = Message {
+        descriptor,
+        cell: OnceLock::new(),
+        origin: Some(origin),
+        last_list: LastList::default(),
+    };
+    Ok(classes::make(py, message)?.into_any())
+}
+
 /// The message behind a Python object.
 ///
 /// # Errors
-/// `TypeError` when it is not a message of this descriptor.
+/// `TypeError` when it is not a message of this descriptor; why a deferred message cannot be made.
 pub(crate) fn cell_of<'a>(
     object: &'a Bound<'_, PyAny>,
     descriptor: &'static MessageDescriptor,
 ) -> PyResult<&'a Arc<EditableMessage>> {
     match object.cast::<Message>() {
-        Ok(message) if message.get().cell.descriptor() == descriptor => Ok(&message.get().cell),
+        Ok(message) if message.get().descriptor == descriptor => message.get().cell(object.py()),
         _ => Err(wrong_class("Parameter", object, descriptor)),
     }
 }
@@ -94,9 +120,26 @@ impl Message {
 
     fn of(cell: Arc<EditableMessage>) -> Message {
         Message {
-            cell,
+            descriptor: cell.descriptor(),
+            cell: OnceLock::from(cell),
+            origin: None,
             last_list: LastList::default(),
         }
+    }
+
+    /// What kind of message this is.
+    pub(crate) fn descriptor(&self) -> &'static MessageDescriptor {
+        self.descriptor
+    }
+
+    /// The value that the message was handed out for, when nothing of it has changed since.
+    pub(crate) fn unchanged_value(&self, py: Python<'_>) -> Option<&RuntimeValue> {
+        let origin = self.origin.as_ref()?;
+        let Some(cell) = self.cell.get() else {
+            return Some(origin.value());
+        };
+        let now = tree::with(py, |lock| cell.freeze(lock)).ok()?;
+        origin.made(&now).then(|| origin.value())
     }
 
     /// The list that was asked for last.
@@ -104,14 +147,37 @@ impl Message {
         &self.last_list
     }
 
-    /// The message itself.
-    pub(crate) fn cell(&self) -> &Arc<EditableMessage> {
-        &self.cell
+    /// The message itself, when it has been made.
+    pub(crate) fn made_cell(&self) -> Option<&Arc<EditableMessage>> {
+        self.cell.get()
+    }
+
+    /// The message itself; a deferred one is made now.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    #[inline]
+    pub(crate) fn cell(&self, py: Python<'_>) -> PyResult<&Arc<EditableMessage>> {
+        match self.cell.get() {
+            Some(cell) => Ok(cell),
+            None => self.make(py),
+        }
+    }
+
+    #[cold]
+    fn make(&self, py: Python<'_>) -> PyResult<&Arc<EditableMessage>> {
+        let made = match &self.origin {
+            Some(origin) => EditableMessage::from_frozen(origin.make(py)?),
+            None => EditableMessage::new(self.descriptor), // such a message has its cell
+        };
+        // Another thread may have been here meanwhile: the first one's message stays, of the same immutable form.
+        Ok(self.cell.get_or_init(|| made))
     }
 
     /// The message as it is now.
     pub(crate) fn frozen(&self, py: Python<'_>) -> PyResult<Arc<FrozenMessage>> {
-        tree::with(py, |lock| self.cell.freeze(lock)).map_err(|error| too_deep(py, error))
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.freeze(lock)).map_err(|error| too_deep(py, error))
     }
 }
 
@@ -124,7 +190,7 @@ enum Named {
 impl Message {
     fn named(&self, name: &Bound<'_, PyAny>) -> PyResult<Named> {
         let text = field_name(name)?;
-        let descriptor = self.cell.descriptor();
+        let descriptor = self.descriptor;
         match descriptor.field(&text) {
             Some(field) if !field.retired => Ok(Named::Field(field)),
             _ => match descriptor.oneof(&text) {
@@ -138,7 +204,7 @@ impl Message {
     fn explain(&self, py: Python<'_>, name: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
         let is_field = match name.cast::<PyString>().map(|name| name.to_cow()) {
             Ok(Ok(name)) => {
-                let field = self.cell.descriptor().field(&name);
+                let field = self.descriptor.field(&name);
                 field.is_some_and(|field| !field.retired)
             }
             _ => return error,
@@ -146,16 +212,14 @@ impl Message {
         if is_field || !error.is_instance_of::<PyAttributeError>(py) {
             return error;
         }
-        let class = self.cell.descriptor().name;
+        let class = self.descriptor.name;
         PyAttributeError::new_err(format!("Protocol message {class} has no \"{name}\" field."))
     }
 
     fn same_class(&self, function: &str, other: &Bound<'_, PyAny>) -> PyResult<Arc<FrozenMessage>> {
-        let descriptor = self.cell.descriptor();
+        let descriptor = self.descriptor;
         match other.cast::<Message>() {
-            Ok(other) if other.get().cell.descriptor() == descriptor => {
-                other.get().frozen(other.py())
-            }
+            Ok(other) if other.get().descriptor == descriptor => other.get().frozen(other.py()),
             _ => Err(wrong_class(
                 &format!("Parameter to {function}()"),
                 other,
@@ -191,12 +255,15 @@ impl Message {
         match self.named(field_name)? {
             Named::Field(field) if field.repeated => Err(PyValueError::new_err(format!(
                 "Field {}.{} does not have presence.",
-                self.cell.descriptor().full_name,
-                field.name
+                self.descriptor.full_name, field.name
             ))),
-            Named::Field(field) => Ok(tree::with(py, |lock| self.cell.has(lock, field.slot))),
+            Named::Field(field) => {
+                let cell = self.cell(py)?;
+                Ok(tree::with(py, |lock| cell.has(lock, field.slot)))
+            }
             Named::Oneof(oneof) => {
-                let member = tree::with(py, |lock| self.cell.which_oneof(lock, oneof.fields));
+                let cell = self.cell(py)?;
+                let member = tree::with(py, |lock| cell.which_oneof(lock, oneof.fields));
                 Ok(member.is_some())
             }
         }
@@ -204,16 +271,17 @@ impl Message {
 
     fn ClearField(&self, field_name: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = field_name.py();
+        let cell = self.cell(py)?;
         let named = self
             .named(field_name)
-            .inspect_err(|_| tree::with(py, |lock| self.cell.set_present(lock)))?;
+            .inspect_err(|_| tree::with(py, |lock| cell.set_present(lock)))?;
         tree::with(py, |lock| {
             let slot = match named {
                 Named::Field(field) => Some(field.slot),
-                Named::Oneof(oneof) => self.cell.which_oneof(lock, oneof.fields),
+                Named::Oneof(oneof) => cell.which_oneof(lock, oneof.fields),
             };
             if let Some(slot) = slot {
-                self.cell.clear_field(lock, slot);
+                cell.clear_field(lock, slot);
             }
         });
         Ok(())
@@ -222,57 +290,67 @@ impl Message {
     fn WhichOneof(&self, oneof_group: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
         let py = oneof_group.py();
         let text = field_name(oneof_group)?;
-        let descriptor = self.cell.descriptor();
+        let descriptor = self.descriptor;
         let oneof = descriptor.oneof(&text);
         let oneof = oneof.ok_or_else(|| construct::no_field(descriptor, &text))?;
-        let member = tree::with(py, |lock| self.cell.which_oneof(lock, oneof.fields));
+        let cell = self.cell(py)?;
+        let member = tree::with(py, |lock| cell.which_oneof(lock, oneof.fields));
         Ok(member.map(|slot| descriptor.fields[usize::from(slot)].name))
     }
 
     /// The fields that have a value, in the order of their numbers.
     fn ListFields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let descriptor = self.cell.descriptor();
+        let descriptor = self.descriptor;
         let slots = descriptor.by_number.iter().copied();
+        let cell = self.cell(py)?;
         let present: Vec<u16> = tree::with(py, |lock| {
-            slots.filter(|&slot| self.cell.has(lock, slot)).collect()
+            slots.filter(|&slot| cell.has(lock, slot)).collect()
         });
         let list = PyList::empty(py);
         for slot in present {
             let field = &descriptor.fields[usize::from(slot)];
             if !field.retired {
-                let value = fields::get(py, &self.cell, field)?;
+                let value = fields::get(py, cell, field)?;
                 list.append((FieldDescriptor::new(descriptor, field), value))?;
             }
         }
         Ok(list)
     }
 
-    fn Clear(&self, py: Python<'_>) {
-        tree::with(py, |lock| self.cell.clear(lock));
+    fn Clear(&self, py: Python<'_>) -> PyResult<()> {
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.clear(lock));
+        Ok(())
     }
 
     fn CopyFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = other_msg.py();
         let frozen = self.same_class("CopyFrom", other_msg)?;
         let itself = other_msg.cast::<Message>();
-        if itself.is_ok_and(|other| Arc::ptr_eq(&other.get().cell, &self.cell)) {
+        if itself.is_ok_and(|other| std::ptr::eq(other.get(), self)) {
             return Ok(());
         }
-        tree::with(py, |lock| self.cell.copy(lock, frozen)).map_err(|error| too_deep(py, error))
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.copy(lock, frozen)).map_err(|error| too_deep(py, error))
     }
 
     fn MergeFrom(&self, other_msg: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = other_msg.py();
         let other = self.same_class("MergeFrom", other_msg)?;
-        tree::with(py, |lock| self.cell.merge(lock, &other)).map_err(|error| too_deep(py, error))
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.merge(lock, &other)).map_err(|error| too_deep(py, error))
     }
 
-    fn SetInParent(&self, py: Python<'_>) {
-        tree::with(py, |lock| self.cell.set_present(lock));
+    fn SetInParent(&self, py: Python<'_>) -> PyResult<()> {
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.set_present(lock));
+        Ok(())
     }
 
-    fn DiscardUnknownFields(&self, py: Python<'_>) {
-        tree::with(py, |lock| self.cell.clear_unknown(lock));
+    fn DiscardUnknownFields(&self, py: Python<'_>) -> PyResult<()> {
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.clear_unknown(lock));
+        Ok(())
     }
 
     // No field of the schema is required.
@@ -370,10 +448,10 @@ impl Message {
         let options = ParseOptions::given(options)?;
         let wire = wire::bytes_of(data)?;
         let size = wire.len();
-        let message = wire::decode(py, self.cell.descriptor(), wire, &options.limits())?;
+        let message = wire::decode(py, self.descriptor, wire, &options.limits())?;
         let message = options.apply(py, message)?;
-        tree::with(py, |lock| self.cell.replace(lock, message))
-            .map_err(|error| too_deep(py, error))?;
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.replace(lock, message)).map_err(|error| too_deep(py, error))?;
         Ok(size)
     }
 
@@ -396,9 +474,9 @@ impl Message {
         let py = data.py();
         let wire = wire::bytes_of(data)?;
         let size = wire.len();
-        let message = wire::decode(py, self.cell.descriptor(), wire, &DecodeLimits::default())?;
-        tree::with(py, |lock| self.cell.merge(lock, &message))
-            .map_err(|error| too_deep(py, error))?;
+        let message = wire::decode(py, self.descriptor, wire, &DecodeLimits::default())?;
+        let cell = self.cell(py)?;
+        tree::with(py, |lock| cell.merge(lock, &message)).map_err(|error| too_deep(py, error))?;
         Ok(size)
     }
 
@@ -421,7 +499,7 @@ impl Message {
         let py = other.py();
         let equal = match (op, other.cast::<Message>()) {
             (CompareOp::Eq | CompareOp::Ne, Ok(other))
-                if other.get().cell.descriptor() == self.cell.descriptor() =>
+                if other.get().descriptor == self.descriptor =>
             {
                 *self.frozen(py)? == *other.get().frozen(py)?
             }
@@ -463,7 +541,7 @@ impl Message {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        match summary::of(py, &self.cell)? {
+        match summary::of(py, self.cell(py)?)? {
             Some(short) => Ok(short),
             None => self.__str__(py),
         }

@@ -78,7 +78,7 @@ impl FieldMethod {
         message: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let cell = match (&self.message, message) {
-            (Some(message), None) => message.get().cell(),
+            (Some(message), None) => message.get().cell(py)?,
             (None, Some(message)) => message::cell_of(message, self.owner)?,
             (Some(_), Some(_)) => {
                 let name = self.__name__();

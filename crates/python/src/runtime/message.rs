@@ -4,7 +4,8 @@
 
 use crate::model::PyModel;
 use crate::onnx::convert::{message_of, prost_of};
-use crate::onnx::message::Message;
+use crate::onnx::deferred::Origin;
+use crate::onnx::message::{self, Message};
 use crate::run;
 use crate::runtime::quantization::PySharedQuantizedValue;
 use pyo3::prelude::*;
@@ -12,7 +13,7 @@ use refeed_graph::ModelError;
 use refeed_graph::values::{self, Catalogues};
 use refeed_proto::message::{MessageDescriptor, descriptors};
 use refeed_proto::{EncodedValueProto, ModelProto, PagedCacheProto};
-use refeed_values::paged_cache::has_paged_cache_structure;
+use refeed_values::paged_cache::{has_paged_cache_structure, is_whole_cache};
 use refeed_values::{EncodedValue, RuntimeValue};
 
 /// What the values of a model refer to. A message is read each time.
@@ -43,12 +44,18 @@ pub(crate) fn is_message(
     descriptor: &'static MessageDescriptor,
 ) -> bool {
     if let Ok(message) = object.cast::<Message>() {
-        return message.get().cell().descriptor() == descriptor;
+        return message.get().descriptor() == descriptor;
     }
     let name = object
         .getattr("DESCRIPTOR")
         .and_then(|found| found.getattr("full_name"));
     name.is_ok_and(|name| name.extract::<&str>().ok() == Some(descriptor.full_name))
+}
+
+/// The value that an object was handed out for, when it is a message of ours of which nothing has changed since.
+pub(crate) fn unchanged(object: &Bound<'_, PyAny>) -> Option<RuntimeValue> {
+    let message = object.cast::<Message>().ok()?;
+    message.get().unchanged_value(object.py()).cloned()
 }
 
 /// The value of an `EncodedValueProto`, a `PagedCacheProto` or a `SharedQuantizedValue`; `None` for other objects.
@@ -60,6 +67,9 @@ pub(crate) fn read(
     catalogues: &Catalogues,
 ) -> PyResult<Option<RuntimeValue>> {
     let py = object.py();
+    if let Some(value) = unchanged(object) {
+        return Ok(Some(value));
+    }
     if let Ok(shared) = object.cast::<PySharedQuantizedValue>() {
         return Ok(Some(shared.get().value().clone().into()));
     }
@@ -77,7 +87,8 @@ pub(crate) fn read(
 }
 
 /// The Python form of a value that has one of its own: a `PagedCacheProto` for a structure that is built as a cache is, an
-/// `EncodedValueProto`, or a `SharedQuantizedValue` where parameters are shared. `None` for other values.
+/// `EncodedValueProto`, or a `SharedQuantizedValue` where parameters are shared. `None` for other values. The message of a
+/// cache is made when it is looked at.
 ///
 /// # Errors
 /// When a cache has a page that breaks a rule, or Python is out of memory.
@@ -90,6 +101,10 @@ pub(crate) fn write<'py>(
     }
     if !has_paged_cache_structure(value) {
         return Ok(None);
+    }
+    if is_whole_cache(value) {
+        let origin = Origin::new(value.clone());
+        return message::wrap_deferred(py, &descriptors::PAGED_CACHE_PROTO, origin).map(Some);
     }
     let proto = run::detached(py, || values::to_paged_cache(value, ""))?;
     message_of(py, &proto).map(Some)

@@ -114,6 +114,9 @@ impl Walk<'_, '_, '_> {
         if let Ok(elements) = value.cast::<PyList>() {
             return self.sequence(elements);
         }
+        if let Some(unchanged) = message::unchanged(value) {
+            return Ok(unchanged);
+        }
         let refused = match interop::tensor(value) {
             Ok(tensor) => return Ok(tensor.into()),
             Err(refused) => refused,

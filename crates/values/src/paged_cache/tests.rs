@@ -370,3 +370,42 @@ fn a_long_cache_is_checked_once_and_an_append_looks_at_new_pages_alone() {
     assert_eq!(memo.check(&earlier).unwrap().tokens, count as i64);
     assert_eq!(memo.looked_at(), count as u64 + 1);
 }
+
+/// What sequences know of their pages is what a look at each page finds, after any edits.
+#[test]
+fn sequences_know_of_their_pages() {
+    let looked = |cache: &RuntimeValue| {
+        let blocks = blocks(cache).unwrap();
+        let built = blocks.iter().all(|held| page(held).is_ok());
+        (built, check_in_order(blocks).is_ok())
+    };
+    let known = |cache: &RuntimeValue| (has_paged_cache_structure(cache), is_whole_cache(cache));
+    let good = |at: usize| plain(2 * at as i64, 2, 2);
+    let cache = |pages: &RuntimeSequence| -> RuntimeValue {
+        StructValue::new([(BLOCKS, RuntimeValue::from(pages.clone()))])
+            .unwrap()
+            .into()
+    };
+    let mut pages = RuntimeSequence::from_values((0..33).map(good)).unwrap();
+    assert_eq!(known(&cache(&pages)), (true, true));
+    for (at, other) in [
+        (7, plain(15, 2, 2)),                                  // a gap
+        (0, plain(2, 2, 2)),                                   // no page at 0
+        (32, plain(64, 3, 2)),                                 // longer than its room
+        (20, RuntimeValue::from(scalar(1))),                   // no page at all
+        (12, made(24, 2, scalar(1).into(), scalar(1).into())), // no payloads
+    ] {
+        pages.set(at, other).unwrap();
+        let whole = cache(&pages);
+        assert_eq!(known(&whole), looked(&whole), "{at}");
+        assert!(!is_whole_cache(&whole));
+        pages.set(at, good(at)).unwrap();
+        assert!(is_whole_cache(&cache(&pages)));
+    }
+    pages.remove(32).unwrap();
+    assert!(is_whole_cache(&cache(&pages)));
+    pages.remove(3).unwrap();
+    assert_eq!(known(&cache(&pages)), (true, false));
+    assert!(is_whole_cache(&cache_of([]).unwrap()));
+    assert_eq!(known(&scalar(1).into()), (false, false));
+}

@@ -1,7 +1,9 @@
 //! The nodes of a sequence's tree.
 
+use crate::paged_cache::Pages;
 use crate::runtime_value::RuntimeValue;
-use std::sync::{Arc, Weak};
+use std::any::Any;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A tree of at least one element. Its height is at most 1.44 times the logarithm of its size, so dropping one, and
 /// every walk over one, recurses little.
@@ -21,6 +23,9 @@ pub(super) struct Inner {
     bytes: usize,
     foreign: bool,
     strings: bool,
+    pages: Pages,
+    /// What a reader made of the elements, kept for as long as the node lives.
+    pub(super) prepared: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Node {
@@ -37,6 +42,8 @@ impl Node {
             bytes: front.bytes().saturating_add(back.bytes()),
             foreign: front.holds_foreign() || back.holds_foreign(),
             strings: front.holds_strings() || back.holds_strings(),
+            pages: front.pages().join(&back.pages()),
+            prepared: OnceLock::new(),
             front,
             back,
         }))
@@ -98,6 +105,14 @@ impl Node {
         match self {
             Node::Leaf(value) => value.holds_strings(),
             Node::Inner(inner) => inner.strings,
+        }
+    }
+
+    /// What the elements are as pages of a cache.
+    pub(super) fn pages(&self) -> Pages {
+        match self {
+            Node::Leaf(value) => Pages::of(value),
+            Node::Inner(inner) => inner.pages,
         }
     }
 

@@ -492,3 +492,52 @@ fn sequences_know_whether_they_hold_foreign_memory() {
     drop(kept);
     assert_eq!(Arc::strong_count(&owner), 1);
 }
+
+/// What was made of elements stays with them, and only parts with new ones are made again.
+#[test]
+fn groups_are_made_once() {
+    let collect = |sequence: &RuntimeSequence, from, made: &mut usize| {
+        let groups = sequence.groups(from, &mut |start, elements| {
+            *made += elements.len();
+            let held: Vec<i64> = elements.map(read).collect();
+            Ok::<_, ()>((start, held))
+        });
+        groups.unwrap()
+    };
+    let mut sequence = RuntimeSequence::from_values((0..1000).map(number)).unwrap();
+    let mut made = 0;
+    let first = collect(&sequence, 0, &mut made);
+    assert_eq!(made, 1000);
+    let flat = |groups: &[Arc<(usize, Vec<i64>)>]| -> Vec<i64> {
+        groups.iter().flat_map(|group| group.1.clone()).collect()
+    };
+    assert_eq!(flat(&first), (0..1000).collect::<Vec<i64>>());
+    assert!(first.iter().all(|group| group.1.len() <= GROUP));
+    for n in 1000..1200 {
+        sequence.push(number(n)).unwrap();
+        made = 0;
+        let groups = collect(&sequence, 0, &mut made);
+        assert_eq!(flat(&groups), (0..=n).collect::<Vec<i64>>());
+        assert!(made <= 3 * GROUP, "{made} at {n}");
+    }
+    // From an element on: the group that holds it is the first.
+    for from in [0, 1, 777, 1199] {
+        let groups = collect(&sequence, from, &mut made);
+        assert!(groups[0].1.contains(&(from as i64)));
+        assert_eq!(*flat(&groups).last().unwrap(), 1199);
+        assert_eq!(groups[0].0 as i64, groups[0].1[0]);
+    }
+    assert!(collect(&sequence, 1200, &mut made).is_empty());
+    assert!(collect(&RuntimeSequence::default(), 0, &mut made).is_empty());
+    // A failure keeps nothing, and another type of result does not meet the first.
+    let failed = sequence.groups(0, &mut |_, _| Err::<u8, _>("no"));
+    assert_eq!(failed.unwrap_err(), "no");
+    let lengths = sequence.groups(0, &mut |_, elements| Ok::<_, ()>(elements.len()));
+    assert_eq!(lengths.unwrap().iter().map(|n| **n).sum::<usize>(), 1200);
+    let weak: Vec<_> = collect(&sequence, 0, &mut made)
+        .iter()
+        .map(Arc::downgrade)
+        .collect();
+    drop((sequence, first));
+    assert!(weak.iter().all(|group| group.upgrade().is_none()));
+}

@@ -1,25 +1,25 @@
 //! The definition, in f64 and element by element: for results that are not finite in f32.
 
-use super::{Page, PagedError, PagedProblem};
+use super::group::{At, Pages};
+use super::{PagedError, PagedProblem};
 use crate::attention::default_scale;
 use crate::quantize::{Payload, QuantizeError};
 
 /// Row `row` of a slice of a page.
 fn read(
-    page: &Page<'_>,
+    pages: Pages<'_>,
+    (group, index): At,
     field: &'static str,
     [slice, row]: [usize; 2],
     out: &mut [f32],
 ) -> Result<(), PagedError> {
-    let rows = if field == "key" {
-        &page.key
-    } else {
-        &page.value
+    let which = 2 * index + usize::from(field == "value");
+    let Some(value) = pages.0.get(group).and_then(|held| held.values.get(which)) else {
+        return Ok(()); // the page was found
     };
-    let mut read =
-        || -> Result<(), QuantizeError> { Payload::of(rows.value)?.row(slice, row, out) };
+    let mut read = || -> Result<(), QuantizeError> { Payload::of(value)?.row(slice, row, out) };
     read().map_err(|source| PagedError::Page {
-        start: page.start,
+        start: pages.get((group, index)).map_or(0, |page| page.start),
         field,
         source,
     })
@@ -39,6 +39,7 @@ pub(super) fn attention(
     else {
         return Ok(()); // checked
     };
+    let pages = Pages(problem.pages);
     let (past, total) = (problem.past, problem.past + length);
     let scale = default_scale(size);
     let (mut key, mut value) = (vec![0f32; size], vec![0f32; width]);
@@ -57,13 +58,13 @@ pub(super) fn attention(
         sums.fill(0.0);
         for token in low..high {
             if token < past {
-                let after = problem.pages.partition_point(|page| page.start <= token);
-                let Some(page) = after.checked_sub(1).and_then(|at| problem.pages.get(at)) else {
+                let found = pages.find(token);
+                let Some((at, page)) = found.and_then(|at| Some((at, pages.get(at)?))) else {
                     continue; // pages hold all visible tokens
                 };
                 let place = [b * kv_heads + kv_head, token - page.start];
-                read(page, "key", place, &mut key)?;
-                read(page, "value", place, &mut value)?;
+                read(pages, at, "key", place, &mut key)?;
+                read(pages, at, "value", place, &mut value)?;
             } else {
                 for (view, row) in [(&problem.key, &mut key), (&problem.value, &mut value)] {
                     let lane = view.lane(&[b, kv_head, token - past]);

@@ -4,13 +4,17 @@ use super::super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weight
 use super::super::rows::Strip;
 use super::super::split::FEW;
 use super::super::visibility::TILE;
+use super::PagedProblem;
+use super::group::{At, Page, Pages};
 use super::ops::{Arrange, Queries, RunWeights, Scales, Strips, add_to, scores_of, widen_to};
-use super::payload::{Along, Codes, Held, PageRows};
-use super::{Page, PagedProblem};
+use super::payload::{Along, CodeParameters, Codes, Held, PageRows};
+use crate::quantize::Payload;
 use crate::scratch::Scratch;
 use crate::simd::Simd;
 use crate::{Isa, KernelError};
+use refeed_values::Slabs;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pages of fewer tokens are joined with their neighbours: their rows are copied to one place first.
@@ -20,9 +24,9 @@ const SHORT: usize = 8;
 const DECODED: usize = 16;
 
 /// Pages and new rows of all heads.
-pub(super) struct PagedCache<'p, 'a> {
+pub(super) struct PagedCache<'a> {
     isa: Isa,
-    pages: &'p [Page<'a>],
+    pages: Pages<'a>,
     past: usize,
     length: usize,
     kv_heads: usize,
@@ -35,10 +39,10 @@ pub(super) struct PagedCache<'p, 'a> {
     decoded: AtomicU64,
 }
 
-impl<'p, 'a> PagedCache<'p, 'a> {
+impl<'a> PagedCache<'a> {
     pub(super) fn new(
         isa: Isa,
-        problem: &'p PagedProblem<'a>,
+        problem: &PagedProblem<'a>,
         [batch, kv_heads, length, size, width]: [usize; 5],
     ) -> Result<Self, KernelError> {
         let dense = |operand, view: &refeed_values::View<'a, f32>, width| {
@@ -49,30 +53,22 @@ impl<'p, 'a> PagedCache<'p, 'a> {
             }
         };
         let mut needed = [true, false, false];
-        let mut end = problem
-            .pages
-            .first()
-            .map_or(problem.past, |page| page.start);
-        for page in problem.pages {
-            for (operand, rows, width) in [
-                ("page key", &page.key, size),
-                ("page value", &page.value, width),
-            ] {
-                let got = rows.extents();
-                let expected = [batch, kv_heads, got[2], width];
-                if got != expected {
-                    return Err(KernelError::shape(operand, &expected, &got));
-                }
-                if page.start != end || page.length == 0 || page.length > got[2] {
-                    return Err(KernelError::shape(
-                        "start and length of a page",
-                        &[end, got[2]],
-                        &[page.start, page.length],
-                    ));
-                }
+        let first = problem.pages.first();
+        let mut end = first.map_or(problem.past, |group| group.tokens().start);
+        for group in problem.pages {
+            let expected = [batch, kv_heads, size, width];
+            if group.extents != expected {
+                return Err(KernelError::shape("pages", &expected, &group.extents));
             }
-            needed[page.key.parts().trailing_zeros() as usize % 3] = true;
-            end = page.start.saturating_add(page.length);
+            let tokens = group.tokens();
+            if tokens.start != end {
+                let what = "start and length of a page";
+                return Err(KernelError::shape(what, &[end], &[tokens.start]));
+            }
+            for (slot, own) in needed.iter_mut().zip(group.needed) {
+                *slot |= own;
+            }
+            end = tokens.end;
         }
         if end != problem.past {
             return Err(KernelError::Length {
@@ -83,7 +79,7 @@ impl<'p, 'a> PagedCache<'p, 'a> {
         }
         Ok(PagedCache {
             isa,
-            pages: problem.pages,
+            pages: Pages(problem.pages),
             past: problem.past,
             length,
             kv_heads,
@@ -102,18 +98,18 @@ impl<'p, 'a> PagedCache<'p, 'a> {
     }
 }
 
-impl<'p, 'a> Cache<f32> for PagedCache<'p, 'a> {
+impl<'a> Cache<f32> for PagedCache<'a> {
     type Head<'s>
-        = PagedHead<'s, 'p, 'a>
+        = PagedHead<'s, 'a>
     where
         Self: 's;
 
     #[inline(always)]
-    fn head(&self, batch: usize, head: usize) -> Option<PagedHead<'_, 'p, 'a>> {
+    fn head(&self, batch: usize, head: usize) -> Option<PagedHead<'_, 'a>> {
         Some(PagedHead {
             cache: self,
             slice: batch * self.kv_heads + head,
-            cursor: Cell::new(0),
+            cursor: Cell::new((0, 0)),
             queries: None,
             decoded: Cell::new(0),
         })
@@ -121,17 +117,17 @@ impl<'p, 'a> Cache<f32> for PagedCache<'p, 'a> {
 }
 
 /// Pages and new rows of one head.
-pub(super) struct PagedHead<'s, 'p, 'a> {
-    cache: &'s PagedCache<'p, 'a>,
+pub(super) struct PagedHead<'s, 'a> {
+    cache: &'s PagedCache<'a>,
     /// Batch row and head, counted together.
     slice: usize,
     /// The page that was found last.
-    cursor: Cell<usize>,
+    cursor: Cell<At>,
     queries: Option<Queries>,
     decoded: Cell<u64>,
 }
 
-impl Drop for PagedHead<'_, '_, '_> {
+impl Drop for PagedHead<'_, '_> {
     fn drop(&mut self) {
         self.cache
             .decoded
@@ -139,31 +135,30 @@ impl Drop for PagedHead<'_, '_, '_> {
     }
 }
 
-impl<'a> PagedHead<'_, '_, 'a> {
+impl<'a> PagedHead<'_, 'a> {
     /// The page that holds a token.
-    fn page_of(&self, token: usize) -> Option<usize> {
+    fn page_of(&self, token: usize) -> Option<At> {
         let pages = self.cache.pages;
-        let holds = |index: usize| {
-            let page = pages.get(index)?;
-            (page.start <= token && token - page.start < page.length).then_some(index)
+        let holds = |at: At| {
+            let page = pages.get(at)?;
+            (page.start <= token && token < page.end()).then_some(at)
         };
         let last = self.cursor.get();
-        let found = holds(last).or_else(|| holds(last + 1)).or_else(|| {
-            let after = pages.partition_point(|page| page.start <= token);
-            holds(after.checked_sub(1)?)
-        })?;
+        let found = holds(last)
+            .or_else(|| holds(pages.after(last)))
+            .or_else(|| pages.find(token))?;
         self.cursor.set(found);
         Some(found)
     }
 }
 
-impl<'s, 'p, 'a> Head<f32> for PagedHead<'s, 'p, 'a> {
+impl<'s, 'a> Head<f32> for PagedHead<'s, 'a> {
     type Keys<'h>
-        = Side<'h, 's, 'p, 'a, false>
+        = Side<'h, 's, 'a, false>
     where
         Self: 'h;
     type Values<'h>
-        = Side<'h, 's, 'p, 'a, true>
+        = Side<'h, 's, 'a, true>
     where
         Self: 'h;
 
@@ -197,20 +192,19 @@ impl<'s, 'p, 'a> Head<f32> for PagedHead<'s, 'p, 'a> {
         };
         if key >= cache.past {
             let end = cache.past + cache.length;
-            return (key < end).then(|| segment(0, 0, cache.past, end));
+            return (key < end).then(|| segment((0, 0), 0, cache.past, end));
         }
         let first = self.page_of(key)?;
         let page = cache.pages.get(first)?;
-        let mut end = page.start + page.length;
+        let mut end = page.end();
         let mut count = 1;
         if page.length < SHORT {
             let tile = (key / TILE + 1) * TILE;
-            while let Some(next) = cache.pages.get(first + count)
-                && end < tile
-                && next.length < SHORT
-                && page.key.joins(&next.key)
-                && page.value.joins(&next.value)
-            {
+            for next in cache.pages.from(cache.pages.after(first)) {
+                let fits = end < tile && next.length < SHORT;
+                if !fits || !page.key.joins(&next.key) || !page.value.joins(&next.value) {
+                    break;
+                }
                 end += next.length;
                 count += 1;
             }
@@ -220,9 +214,9 @@ impl<'s, 'p, 'a> Head<f32> for PagedHead<'s, 'p, 'a> {
 }
 
 /// Keys or values of some pages in a row, or of the new rows when there are none.
-pub(super) struct Side<'h, 's, 'p, 'a, const VALUES: bool> {
-    head: &'h PagedHead<'s, 'p, 'a>,
-    first: usize,
+pub(super) struct Side<'h, 's, 'a, const VALUES: bool> {
+    head: &'h PagedHead<'s, 'a>,
+    first: At,
     count: usize,
 }
 
@@ -259,8 +253,8 @@ impl RowScales {
     }
 }
 
-impl<'a, const VALUES: bool> Side<'_, '_, '_, 'a, VALUES> {
-    fn rows<'r>(&self, page: &'r Page<'a>) -> &'r PageRows<'a> {
+impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
+    fn rows<'r>(&self, page: &'r Page) -> &'r PageRows {
         if VALUES { &page.value } else { &page.key }
     }
 
@@ -288,61 +282,50 @@ impl<'a, const VALUES: bool> Side<'_, '_, '_, 'a, VALUES> {
             );
             return;
         }
-        let Some(pages) = cache.pages.get(self.first..self.first + self.count) else {
+        let Some(page) = cache.pages.get(self.first) else {
             return; // segments are made of pages
         };
-        match pages {
-            [page] => self.one_page(self.rows(page), row, tokens, then),
-            _ => self.joined(pages, row, tokens, then),
+        match self.count {
+            1 => self.one_page(self.rows(page), row, tokens, then),
+            _ => self.joined(page, row, tokens, then),
         }
     }
 
     /// [`Side::each_run`] of one page.
     fn one_page(
         &self,
-        rows: &PageRows<'a>,
+        rows: &PageRows,
         row: usize,
         tokens: usize,
         mut then: impl FnMut(usize, usize, Strips<'_>, Scales<'_>),
     ) {
         let slice = self.head.slice;
-        let [_, _, capacity, width] = rows.extents();
-        let at = (slice * capacity + row) * width;
+        let width = rows.extents[3];
         match &rows.held {
             Held::Float(all) => {
-                then(
-                    0,
-                    tokens,
-                    Strips::Float(strip(all, at, width)),
-                    Scales::Plain,
-                );
+                let strips = Strips::Float(strip_of(all, slice, row, width));
+                then(0, tokens, strips, Scales::Plain);
             }
             Held::Float16(all) => {
-                then(
-                    0,
-                    tokens,
-                    Strips::Float16(strip(all, at, width)),
-                    Scales::Plain,
-                );
+                let strips = Strips::Float16(strip_of(all, slice, row, width));
+                then(0, tokens, strips, Scales::Plain);
             }
             Held::Bfloat16(all) => {
-                then(
-                    0,
-                    tokens,
-                    Strips::Bfloat16(strip(all, at, width)),
-                    Scales::Plain,
-                );
+                let strips = Strips::Bfloat16(strip_of(all, slice, row, width));
+                then(0, tokens, strips, Scales::Plain);
             }
             Held::Codes(codes) => {
                 self.decodes(tokens * width);
-                let parts = codes.parts();
-                let strip = strip(codes.bytes, at / parts, width / parts);
+                let strip = strip_of(&codes.bytes, slice, row, width / codes.parts());
                 let strips = Strips::Codes(codes.storage, strip);
                 self.with_scales(codes, [row, tokens, width], |scales| {
                     then(0, tokens, strips, scales);
                 });
             }
-            Held::Apart(payload) => {
+            Held::Apart(value, codes) => {
+                let Ok(payload) = Payload::of(value) else {
+                    return; // it was one when the page was prepared
+                };
                 let mut memory = f32::scratch(DECODED * width);
                 let mut done = 0;
                 while done < tokens {
@@ -352,7 +335,7 @@ impl<'a, const VALUES: bool> Side<'_, '_, '_, 'a, VALUES> {
                             slot.fill(f32::NAN); // found again, with its place
                         }
                     }
-                    if payload.is_affine() {
+                    if *codes {
                         self.decodes(count * width);
                     }
                     let strips = Strips::Float(strip(&memory, 0, width));
@@ -366,125 +349,127 @@ impl<'a, const VALUES: bool> Side<'_, '_, '_, 'a, VALUES> {
     /// Calls `then` with the scales of `tokens` rows of codes from row `row` on.
     fn with_scales(
         &self,
-        codes: &Codes<'_>,
+        codes: &Codes,
         [row, tokens, width]: [usize; 3],
         then: impl FnOnce(Scales<'_>),
     ) {
-        let base = codes.parameters.row(self.head.slice, row);
-        match codes.along {
-            Along::Slices => {
-                let (scale, zero) = codes.parameter(base);
-                then(Scales::One(scale, zero));
+        let slice = self.head.slice;
+        let several = match (&codes.parameters, codes.of_slice(slice)) {
+            (CodeParameters::Several(several), None) => several,
+            (_, one) => {
+                let (scale, zero) = one.unwrap_or((1.0, 0.0));
+                return then(Scales::One(scale, zero));
             }
-            Along::Rows => {
-                let mut own = RowScales::new();
-                for j in 0..tokens.min(TILE) {
-                    let index = codes.parameters.row(self.head.slice, row + j);
-                    (own.scales[j], own.zeros[j]) = codes.parameter(index);
-                }
-                then(own.first(tokens));
+        };
+        if several.along == Along::Rows {
+            let mut own = RowScales::new();
+            for j in 0..tokens.min(TILE) {
+                let index = several.places.row(slice, row + j);
+                (own.scales[j], own.zeros[j]) = several.at(index);
             }
-            Along::Columns => {
-                let whole = width.next_multiple_of(16);
-                let mut memory = f32::scratch(2 * whole);
-                memory.fill(0.0);
-                let (scales, zeros) = memory.split_at_mut(whole);
-                for (column, (scale, zero)) in scales.iter_mut().zip(&mut *zeros).enumerate() {
-                    if column < width {
-                        (*scale, *zero) = codes.parameter(base + codes.parameters.column(column));
-                    }
-                }
-                then(Scales::Columns(scales, zeros));
+            return then(own.first(tokens));
+        }
+        let base = several.places.row(slice, row);
+        let whole = width.next_multiple_of(16);
+        let mut memory = f32::scratch(2 * whole);
+        memory.fill(0.0);
+        let (scales, zeros) = memory.split_at_mut(whole);
+        for (column, (scale, zero)) in scales.iter_mut().zip(&mut *zeros).enumerate() {
+            if column < width {
+                (*scale, *zero) = several.at(base + several.places.column(column));
             }
         }
+        then(Scales::Columns(scales, zeros));
     }
 
-    /// [`Side::each_run`] of several short pages of one kind, whose rows are copied to one place.
+    /// [`Side::each_run`] of several short pages of one kind, whose rows are copied to one place. `first` is the first page.
     fn joined(
         &self,
-        pages: &[Page<'a>],
+        first: &Page,
         row: usize,
         tokens: usize,
         mut then: impl FnMut(usize, usize, Strips<'_>, Scales<'_>),
     ) {
-        let [_, _, _, width] = self.rows(&pages[0]).extents();
-        match &self.rows(&pages[0]).held {
+        let rows = self.rows(first);
+        let width = rows.extents[3];
+        match &rows.held {
             Held::Float(_) => {
-                let of = |rows: &PageRows<'a>| match rows.held {
-                    Held::Float(all) => all,
-                    _ => &[],
+                let of = |rows: &'a PageRows| match &rows.held {
+                    Held::Float(all) => Some(all),
+                    _ => None,
                 };
-                let all = self.gathered(pages, row, tokens, width, of);
-                then(
-                    0,
-                    tokens,
-                    Strips::Float(strip(&all, 0, width)),
-                    Scales::Plain,
-                );
+                let all = self.gathered([row, tokens, width], of, |_, _| {});
+                let strips = Strips::Float(strip(&all, 0, width));
+                then(0, tokens, strips, Scales::Plain);
             }
             Held::Float16(_) => {
-                let of = |rows: &PageRows<'a>| match rows.held {
-                    Held::Float16(all) => all,
-                    _ => &[],
+                let of = |rows: &'a PageRows| match &rows.held {
+                    Held::Float16(all) => Some(all),
+                    _ => None,
                 };
-                let all = self.gathered(pages, row, tokens, width, of);
-                then(
-                    0,
-                    tokens,
-                    Strips::Float16(strip(&all, 0, width)),
-                    Scales::Plain,
-                );
+                let all = self.gathered([row, tokens, width], of, |_, _| {});
+                let strips = Strips::Float16(strip(&all, 0, width));
+                then(0, tokens, strips, Scales::Plain);
             }
             Held::Bfloat16(_) => {
-                let of = |rows: &PageRows<'a>| match rows.held {
-                    Held::Bfloat16(all) => all,
-                    _ => &[],
+                let of = |rows: &'a PageRows| match &rows.held {
+                    Held::Bfloat16(all) => Some(all),
+                    _ => None,
                 };
-                let all = self.gathered(pages, row, tokens, width, of);
-                then(
-                    0,
-                    tokens,
-                    Strips::Bfloat16(strip(&all, 0, width)),
-                    Scales::Plain,
-                );
+                let all = self.gathered([row, tokens, width], of, |_, _| {});
+                let strips = Strips::Bfloat16(strip(&all, 0, width));
+                then(0, tokens, strips, Scales::Plain);
             }
             Held::Codes(codes) => {
                 self.decodes(tokens * width);
                 let units = width / codes.parts();
-                let of = |rows: &PageRows<'a>| match &rows.held {
-                    Held::Codes(codes) => codes.bytes,
-                    _ => &[],
+                let of = |rows: &'a PageRows| match &rows.held {
+                    Held::Codes(codes) => Some(&codes.bytes),
+                    _ => None,
                 };
-                let all = self.gathered(pages, row, tokens, units, of);
                 let mut own = RowScales::new();
-                each_row(pages, row, tokens, |j, page, _| {
-                    if let Held::Codes(codes) = &self.rows(page).held {
-                        let index = codes.parameters.row(self.head.slice, 0);
-                        (own.scales[j], own.zeros[j]) = codes.parameter(index);
+                let all = self.gathered([row, tokens, units], of, |places, rows| {
+                    if let Held::Codes(codes) = &rows.held
+                        && let Some((scale, zero)) = codes.of_slice(self.head.slice)
+                    {
+                        own.scales[places.clone()].fill(scale);
+                        own.zeros[places].fill(zero);
                     }
                 });
                 let strips = Strips::Codes(codes.storage, strip(&all, 0, units));
                 then(0, tokens, strips, own.first(tokens));
             }
-            Held::Apart(_) => {} // never joined
+            Held::Apart(..) => {} // never joined
         }
     }
 
-    /// Rows of short pages, copied to one place.
-    fn gathered<'u, U: Scratch + Copy>(
+    /// Rows of short pages, copied to one place: `tokens` of `units` units, from row `row` of the segment on. `with` is told
+    /// the places of the rows of each page.
+    fn gathered<U: Scratch + refeed_values::Element>(
         &self,
-        pages: &'u [Page<'a>],
-        row: usize,
-        tokens: usize,
-        units: usize,
-        of: impl Fn(&'u PageRows<'a>) -> &'u [U],
+        [row, tokens, units]: [usize; 3],
+        of: impl Fn(&'a PageRows) -> Option<&'a Slabs<U>>,
+        mut with: impl FnMut(Range<usize>, &'a PageRows),
     ) -> crate::scratch::Lent<U> {
         let mut memory = U::scratch(tokens * units);
-        each_row(pages, row, tokens, |j, page, inside| {
+        let (mut skip, mut at) = (row, 0);
+        for page in self.head.cache.pages.from(self.first).take(self.count) {
+            if skip >= page.length {
+                skip -= page.length;
+                continue;
+            }
             let rows = if VALUES { &page.value } else { &page.key };
-            let at = (self.head.slice * rows.extents()[2] + inside) * units;
-            memory[j * units..][..units].copy_from_slice(&of(rows)[at..][..units]);
-        });
+            let count = (page.length - skip).min(tokens - at);
+            if let Some(slab) = of(rows).and_then(|all| all.get(self.head.slice)) {
+                let from = &slab[skip * units..][..count * units];
+                memory[at * units..][..count * units].copy_from_slice(from);
+            }
+            with(at..at + count, rows);
+            (skip, at) = (0, at + count);
+            if at == tokens {
+                break;
+            }
+        }
         memory
     }
 
@@ -494,27 +479,14 @@ impl<'a, const VALUES: bool> Side<'_, '_, '_, 'a, VALUES> {
     }
 }
 
-/// Calls `then` with each of `tokens` rows from row `row` of the pages on: its number, its page, its row in there.
-fn each_row<'u, 'a>(
-    pages: &'u [Page<'a>],
+/// The rows of a slice of a page, from row `row` on.
+fn strip_of<U: refeed_values::Element>(
+    all: &Slabs<U>,
+    slice: usize,
     row: usize,
-    tokens: usize,
-    mut then: impl FnMut(usize, &'u Page<'a>, usize),
-) {
-    let (mut skip, mut number) = (row, 0);
-    for page in pages {
-        if skip >= page.length {
-            skip -= page.length;
-            continue;
-        }
-        for inside in std::mem::take(&mut skip)..page.length {
-            if number == tokens {
-                return;
-            }
-            then(number, page, inside);
-            number += 1;
-        }
-    }
+    width: usize,
+) -> Strip<'_, U> {
+    strip(all.get(slice).unwrap_or_default(), row * width, width)
 }
 
 fn strip<U>(all: &[U], at: usize, width: usize) -> Strip<'_, U> {
@@ -525,21 +497,21 @@ fn strip<U>(all: &[U], at: usize, width: usize) -> Strip<'_, U> {
     }
 }
 
-impl<'h> Widen<'h, f32> for Side<'h, '_, '_, '_, false> {
+impl<'h> Widen<'h, f32> for Side<'h, '_, '_, false> {
     #[inline(always)]
     fn widen<S: Simd<f32>>(&self, _: S, part: Part, out: &mut [f32], stride: usize) {
         self.widen_part(part, out, stride);
     }
 }
 
-impl<'h> Widen<'h, f32> for Side<'h, '_, '_, '_, true> {
+impl<'h> Widen<'h, f32> for Side<'h, '_, '_, true> {
     #[inline(always)]
     fn widen<S: Simd<f32>>(&self, _: S, part: Part, out: &mut [f32], stride: usize) {
         self.widen_part(part, out, stride);
     }
 }
 
-impl<const VALUES: bool> Side<'_, '_, '_, '_, VALUES> {
+impl<const VALUES: bool> Side<'_, '_, '_, VALUES> {
     fn widen_part(&self, part: Part, out: &mut [f32], stride: usize) {
         for (place, count) in runs(part) {
             self.each_run(part.row(place), count, |offset, tokens, strips, scales| {
@@ -550,14 +522,14 @@ impl<const VALUES: bool> Side<'_, '_, '_, '_, VALUES> {
     }
 }
 
-impl<'h> KeyRows<'h, f32> for Side<'h, '_, '_, '_, false> {
+impl<'h> KeyRows<'h, f32> for Side<'h, '_, '_, false> {
     #[inline(always)]
     fn scores<S: Simd<f32>>(&self, _: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
         self.scores_of_part(part, scores);
     }
 }
 
-impl Side<'_, '_, '_, '_, false> {
+impl Side<'_, '_, '_, false> {
     fn scores_of_part(&self, part: Part, scores: &mut [f32]) {
         let Some(queries) = &self.head.queries else {
             return; // the walk begins with the queries
@@ -571,7 +543,7 @@ impl Side<'_, '_, '_, '_, false> {
     }
 }
 
-impl<'h> ValueRows<'h, f32> for Side<'h, '_, '_, '_, true> {
+impl<'h> ValueRows<'h, f32> for Side<'h, '_, '_, true> {
     #[inline(always)]
     fn add<S: Simd<f32>>(
         &self,
@@ -585,7 +557,7 @@ impl<'h> ValueRows<'h, f32> for Side<'h, '_, '_, '_, true> {
     }
 }
 
-impl Side<'_, '_, '_, '_, true> {
+impl Side<'_, '_, '_, true> {
     fn add_part(&self, weights: Weights<'_, f32>, part: Part, sums: &mut [f32], stride: usize) {
         for (place, count) in runs(part) {
             self.each_run(part.row(place), count, |offset, tokens, strips, scales| {

@@ -3,99 +3,131 @@
 use crate::quantize::{Parameters, Payload, QuantizeError};
 use half::{bf16, f16};
 use refeed_values::encoded::{Affine, Encoding};
-use refeed_values::{DType, Element, RuntimeValue, Tensor};
+use refeed_values::{DType, EncodedValue, RuntimeValue, Slabs};
 
 /// The keys or values of one page, `[batch, heads, capacity, width]`, ready to be attended to. Making it looks at the
-/// layout and at no row.
-#[derive(Debug)]
-pub struct PageRows<'a> {
-    pub(super) value: &'a RuntimeValue,
+/// layout and at no row; it keeps the memory of the rows.
+#[derive(Debug, Clone)]
+pub(super) struct PageRows {
     pub(super) extents: [usize; 4],
-    pub(super) held: Held<'a>,
+    pub(super) held: Held,
 }
 
-/// Where the rows are, and what they are.
-#[derive(Debug)]
-pub(super) enum Held<'a> {
-    /// Dense rows.
-    Float(&'a [f32]),
-    /// Dense rows.
-    Float16(&'a [f16]),
-    /// Dense rows.
-    Bfloat16(&'a [bf16]),
+/// Where the rows are, and what they are. A slab holds those of one batch row and head.
+#[derive(Debug, Clone)]
+pub(super) enum Held {
+    /// Numbers.
+    Float(Slabs<f32>),
+    /// Numbers.
+    Float16(Slabs<f16>),
+    /// Numbers.
+    Bfloat16(Slabs<bf16>),
     /// Codes whose rows begin with a byte.
-    Codes(Codes<'a>),
-    /// Rows that are decoded before they are used.
-    Apart(Box<Payload<'a>>),
+    Codes(Codes),
+    /// Rows that are decoded before they are used; whether they are of codes.
+    Apart(Box<RuntimeValue>, bool),
 }
 
 /// Codes, and what makes numbers of them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Codes<'a> {
-    pub(super) bytes: &'a [u8],
+#[derive(Debug, Clone)]
+pub(super) struct Codes {
+    pub(super) bytes: Slabs<u8>,
     pub(super) storage: DType,
-    pub(super) affine: &'a Affine,
-    pub(super) parameters: Parameters,
+    pub(super) parameters: CodeParameters,
+}
+
+/// Scales and zero points.
+#[derive(Debug, Clone)]
+pub(super) enum CodeParameters {
+    /// One of each for all.
+    One(f32, f32),
+    /// Several.
+    Several(Box<Several>),
+}
+
+/// Scales and zero points that vary.
+#[derive(Debug, Clone)]
+pub(super) struct Several {
+    encoded: EncodedValue,
+    pub(super) places: Parameters,
     pub(super) along: Along,
 }
 
 /// What scales and zero points vary along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Along {
-    /// One for a slice (a batch row and head), or for all.
+    /// Slices (batch rows and heads).
     Slices,
-    /// One for each row.
+    /// Rows.
     Rows,
-    /// One for each column.
+    /// Columns.
     Columns,
 }
 
-impl Codes<'_> {
+impl Several {
     /// Scale and zero point number `index`.
-    pub(super) fn parameter(&self, index: usize) -> (f32, f32) {
-        let zero = self.affine.zero_point_at(index);
-        (self.affine.scale_at(index) as f32, zero as f32)
+    pub(super) fn at(&self, index: usize) -> (f32, f32) {
+        match self.encoded.encoding() {
+            Encoding::Affine(affine) => parameter(affine, index),
+            _ => (1.0, 0.0), // made of an affine encoding only
+        }
     }
+}
 
+fn parameter(affine: &Affine, index: usize) -> (f32, f32) {
+    (
+        affine.scale_at(index) as f32,
+        affine.zero_point_at(index) as f32,
+    )
+}
+
+impl Codes {
     /// Codes in a byte.
     pub(super) fn parts(&self) -> usize {
         8 / self.storage.bits().clamp(2, 8)
     }
+
+    /// Scale and zero point of all rows of a slice, where it has one of each.
+    pub(super) fn of_slice(&self, slice: usize) -> Option<(f32, f32)> {
+        match &self.parameters {
+            CodeParameters::One(scale, zero) => Some((*scale, *zero)),
+            CodeParameters::Several(several) if several.along == Along::Slices => {
+                Some(several.at(several.places.row(slice, 0)))
+            }
+            CodeParameters::Several(_) => None,
+        }
+    }
 }
 
-impl<'a> PageRows<'a> {
+impl PageRows {
     /// The rows of a payload that was checked.
     ///
     /// # Errors
     /// As [`Payload::of`].
-    pub fn of(value: &'a RuntimeValue) -> Result<PageRows<'a>, QuantizeError> {
+    pub(super) fn of(value: &RuntimeValue) -> Result<PageRows, QuantizeError> {
         if let Some(rows) = PageRows::directly(value) {
             return Ok(rows);
         }
         let payload = Payload::of(value)?;
+        let codes = payload.is_affine();
         Ok(PageRows {
-            value,
             extents: payload.extents(),
-            held: Held::Apart(Box::new(payload)),
+            held: Held::Apart(Box::new(value.clone()), codes),
         })
     }
 
     /// The rows of a payload that can be used where they lie.
-    fn directly(value: &'a RuntimeValue) -> Option<PageRows<'a>> {
+    fn directly(value: &RuntimeValue) -> Option<PageRows> {
         match value {
             RuntimeValue::Tensor(tensor) => {
                 let extents = <[usize; 4]>::try_from(tensor.shape()).ok()?;
                 let held = match tensor.dtype() {
-                    DType::Float => Held::Float(dense(tensor)?),
-                    DType::Float16 => Held::Float16(dense(tensor)?),
-                    DType::Bfloat16 => Held::Bfloat16(dense(tensor)?),
+                    DType::Float => Held::Float(Slabs::of(tensor)?),
+                    DType::Float16 => Held::Float16(Slabs::of(tensor)?),
+                    DType::Bfloat16 => Held::Bfloat16(Slabs::of(tensor)?),
                     _ => return None,
                 };
-                Some(PageRows {
-                    value,
-                    extents,
-                    held,
-                })
+                Some(PageRows { extents, held })
             }
             RuntimeValue::Encoded(encoded) => {
                 let Encoding::Affine(affine) = encoded.encoding() else {
@@ -106,22 +138,34 @@ impl<'a> PageRows<'a> {
                 };
                 let extents = <[usize; 4]>::try_from(shape).ok()?;
                 let along = match (affine.axis, affine.block_size) {
-                    (None | Some(0 | 1), None) => Along::Slices,
-                    (Some(2), None) => Along::Rows,
-                    (Some(3), None) => Along::Columns,
+                    (None, None) => None,
+                    (Some(0 | 1), None) => Some(Along::Slices),
+                    (Some(2), None) => Some(Along::Rows),
+                    (Some(3), None) => Some(Along::Columns),
                     _ => return None,
                 };
                 let fits = affine.scale.dtype() == DType::Float && affine.unfit_scale().is_none();
-                let codes = Codes {
-                    bytes: encoded.payload().as_bytes()?,
-                    storage: affine.storage,
-                    affine,
-                    parameters: Parameters::of(affine, extents),
-                    along,
+                let parts = 8 / affine.storage.bits().clamp(2, 8);
+                if !fits || !extents[3].is_multiple_of(parts) {
+                    return None;
+                }
+                let parameters = match along {
+                    None => {
+                        let (scale, zero) = parameter(affine, 0);
+                        CodeParameters::One(scale, zero)
+                    }
+                    Some(along) => CodeParameters::Several(Box::new(Several {
+                        encoded: encoded.clone(),
+                        places: Parameters::of(affine, extents),
+                        along,
+                    })),
                 };
-                let aligned = extents[3].is_multiple_of(codes.parts());
-                (fits && aligned).then_some(PageRows {
-                    value,
+                let codes = Codes {
+                    bytes: Slabs::cut(encoded.payload(), extents[0].checked_mul(extents[1])?)?,
+                    storage: affine.storage,
+                    parameters,
+                };
+                Some(PageRows {
                     extents,
                     held: Held::Codes(codes),
                 })
@@ -130,16 +174,11 @@ impl<'a> PageRows<'a> {
         }
     }
 
-    /// Batch, heads, capacity, width.
-    pub fn extents(&self) -> [usize; 4] {
-        self.extents
-    }
-
     /// Whether it holds codes.
-    pub fn is_affine(&self) -> bool {
+    pub(super) fn is_affine(&self) -> bool {
         match &self.held {
             Held::Codes(_) => true,
-            Held::Apart(payload) => payload.is_affine(),
+            Held::Apart(_, codes) => *codes,
             _ => false,
         }
     }
@@ -153,19 +192,24 @@ impl<'a> PageRows<'a> {
     }
 
     /// Whether rows of both can be joined to one run.
-    pub(super) fn joins(&self, other: &PageRows<'_>) -> bool {
+    pub(super) fn joins(&self, other: &PageRows) -> bool {
         match (&self.held, &other.held) {
             (Held::Float(_), Held::Float(_))
             | (Held::Float16(_), Held::Float16(_))
             | (Held::Bfloat16(_), Held::Bfloat16(_)) => true,
             (Held::Codes(a), Held::Codes(b)) => {
-                a.storage == b.storage && a.along == Along::Slices && b.along == Along::Slices
+                a.storage == b.storage && a.one_a_slice() && b.one_a_slice()
             }
             _ => false,
         }
     }
 }
 
-fn dense<T: Element>(tensor: &Tensor) -> Option<&[T]> {
-    tensor.view::<T>().ok()?.as_slice()
+impl Codes {
+    fn one_a_slice(&self) -> bool {
+        match &self.parameters {
+            CodeParameters::One(..) => true,
+            CodeParameters::Several(several) => several.along == Along::Slices,
+        }
+    }
 }

@@ -2,7 +2,8 @@ use super::*;
 use crate::quantize::{Division, Payload, Rows, Storage, encode};
 use crate::{Isa, ThreadPool};
 use refeed_values::encoded::{Affine, CODES, parameter_shape};
-use refeed_values::{Allocator, DType, RuntimeValue, Tensor, TensorMut};
+use refeed_values::paged_cache::page_of;
+use refeed_values::{Allocator, DType, Layout, RuntimeValue, Tensor, TensorMut};
 
 struct Dice(u64);
 
@@ -87,6 +88,11 @@ fn payload(
         |dtype, shape| Ok(TensorMut::new(&memory, dtype, shape)?),
     )
     .unwrap()
+}
+
+fn page(start: usize, length: usize, key: &RuntimeValue, value: &RuntimeValue) -> RuntimeValue {
+    let number = |n: usize| Tensor::scalar(n as i64).unwrap();
+    page_of(number(start), number(length), key.clone(), value.clone()).unwrap()
 }
 
 struct Extents {
@@ -216,21 +222,23 @@ fn check(
         }
     }
     let mut start = 0;
-    let pages: Vec<Page<'_>> = built
+    let pages: Vec<RuntimeValue> = built
         .values
         .iter()
         .zip(&built.lengths)
         .map(|((key, value), &length)| {
-            let page = Page {
-                start,
-                length,
-                key: PageRows::of(key).unwrap(),
-                value: PageRows::of(value).unwrap(),
-            };
             start += length;
-            page
+            page(start - length, length, key, value)
         })
         .collect();
+    // Groups of several sizes, as trees have them.
+    let sizes = [5, 1, 16, 9];
+    let (mut pages, mut rest) = (Vec::new(), &pages[..]);
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(sizes[pages.len() % sizes.len()].min(rest.len()));
+        pages.push(Arc::new(PageGroup::of(some).unwrap()));
+        rest = others;
+    }
     let problem = PagedProblem {
         query: View::from_slice(&query, &[e.batch, e.heads, e.new, e.size]).unwrap(),
         key: View::from_slice(&new_key, &[e.batch, e.kv_heads, e.new, e.size]).unwrap(),
@@ -442,12 +450,9 @@ fn numbers_that_are_not_finite_are_found() {
             rows[side][2 * 4 + 1] = bad;
             let values = rows
                 .map(|rows| RuntimeValue::from(Tensor::from_slice(&[1, 1, 8, 4], &rows).unwrap()));
-            let pages = [Page {
-                start: 0,
-                length: 6,
-                key: PageRows::of(&values[0]).unwrap(),
-                value: PageRows::of(&values[1]).unwrap(),
-            }];
+            let pages = [Arc::new(
+                PageGroup::of([&page(0, 6, &values[0], &values[1])]).unwrap(),
+            )];
             let (query, new) = (vec![1f32; 8], vec![1f32; 4]);
             for (window, refused) in [(None, true), (Some(4), true), (Some(3), false)] {
                 let problem = PagedProblem {
@@ -481,12 +486,9 @@ fn large_numbers_have_a_result() {
     let huge = [3e38f32, -3e38, 3e38, -3e38];
     let value = |rows: &[f32]| RuntimeValue::from(Tensor::from_slice(&[1, 1, 2, 4], rows).unwrap());
     let (keys, values) = (value(&[huge, huge].concat()), value(&[huge, huge].concat()));
-    let pages = [Page {
-        start: 0,
-        length: 2,
-        key: PageRows::of(&keys).unwrap(),
-        value: PageRows::of(&values).unwrap(),
-    }];
+    let pages = [Arc::new(
+        PageGroup::of([&page(0, 2, &keys, &values)]).unwrap(),
+    )];
     let query = [3e38f32, 3e38, 3e38, 3e38];
     let new = [0f32; 4];
     let problem = PagedProblem {
@@ -513,8 +515,9 @@ fn extents_that_do_not_fit_are_refused() {
     };
     let (key, other) = (value(&[1, 1, 4, 4]), value(&[1, 1, 4, 3]));
     let rows = [0f32; 4];
-    let try_with = |page: Page<'_>, past| {
-        let pages = [page];
+    let try_with = |pages: &[RuntimeValue], past| {
+        let group = PageGroup::of(pages).map_err(|error| error.to_string())?;
+        let pages = [Arc::new(group)];
         let problem = PagedProblem {
             query: View::from_slice(&rows, &[1, 1, 1, 4]).unwrap(),
             key: View::from_slice(&rows, &[1, 1, 1, 4]).unwrap(),
@@ -524,17 +527,60 @@ fn extents_that_do_not_fit_are_refused() {
             causal: true,
             left_window: None,
         };
-        paged_attention(&Compute::default(), &problem, &mut [0.0; 4]).map(drop)
+        let done = paged_attention(&Compute::default(), &problem, &mut [0.0; 4]);
+        done.map(drop).map_err(|error| error.to_string())
     };
-    let page = |value, length| Page {
-        start: 0,
-        length,
-        key: PageRows::of(&key).unwrap(),
-        value: PageRows::of(value).unwrap(),
+    let page = |start, value, length| page(start, length, &key, value);
+    assert_eq!(try_with(&[page(0, &key, 4)], 4), Ok(()));
+    assert!(try_with(&[page(0, &other, 4)], 4).is_err());
+    assert!(try_with(&[page(0, &key, 5)], 5).is_err());
+    assert!(try_with(&[page(0, &key, 0)], 0).is_err());
+    assert!(try_with(&[page(0, &key, 3)], 4).is_err());
+    assert!(try_with(&[page(0, &key, 3), page(2, &key, 2)], 4).is_err());
+    assert!(try_with(&[page(0, &key, 3), page(3, &key, 1)], 4).is_ok());
+    assert!(try_with(&[], 0).is_err());
+}
+
+/// Payloads with room between the heads are read where they lie, as dense ones are.
+#[test]
+fn rows_of_a_page_that_is_filled_up() {
+    let e = Extents {
+        batch: 1,
+        kv_heads: 3,
+        heads: 3,
+        ..SMALL
     };
-    assert!(try_with(page(&key, 4), 4).is_ok());
-    assert!(try_with(page(&other, 4), 4).is_err());
-    assert!(try_with(page(&key, 5), 5).is_err());
-    assert!(try_with(page(&key, 0), 0).is_err());
-    assert!(try_with(page(&key, 3), 4).is_err());
+    let (length, room) = (5, 8);
+    let mut dice = Dice(3);
+    let rows = dice.reals(e.kv_heads * room * e.size);
+    let whole = Tensor::from_slice(&[1, e.kv_heads, room, e.size], &rows).unwrap();
+    let size = e.size as isize;
+    let strides = [size, room as isize * size, size, 1];
+    let layout = Layout::strided(&[1, e.kv_heads, length, e.size], &strides).unwrap();
+    let part: RuntimeValue = whole.with_layout(layout, 0).unwrap().into();
+    let dense: RuntimeValue = part
+        .tensor()
+        .unwrap()
+        .to_dense(&Allocator::default())
+        .unwrap()
+        .into();
+    let new = dice.reals(e.kv_heads * e.size);
+    let run = |payload: &RuntimeValue| {
+        let group = PageGroup::of([&page(0, length, payload, payload)]).unwrap();
+        assert!(matches!(group.pages[0].key.held, payload::Held::Float(_)));
+        let view = || View::from_slice(&new, &[1, e.kv_heads, 1, e.size]).unwrap();
+        let problem = PagedProblem {
+            query: view(),
+            key: view(),
+            value: view(),
+            pages: &[Arc::new(group)],
+            past: length,
+            causal: true,
+            left_window: None,
+        };
+        let mut out = vec![0.0; e.heads * e.size];
+        paged_attention(&Compute::default(), &problem, &mut out).unwrap();
+        out
+    };
+    assert_eq!(run(&part), run(&dense));
 }

@@ -3,11 +3,11 @@
 use super::fill::Tails;
 use super::lock;
 use crate::kernel::OpError;
-use refeed_kernels::attention::paged::{Page, PageRows};
+use refeed_kernels::attention::paged::{GroupError, PageGroup};
 use refeed_kernels::quantize::{Payload, QuantizeError};
 use refeed_values::paged_cache::{self, CacheShape, PageFault, PageRun, blocks, page};
 use refeed_values::{RuntimeValue, SequenceMemo};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// What earlier executions of a kernel found out about pages. It keeps none of them alive, but for `tails`.
 #[derive(Debug, Default)]
@@ -102,15 +102,16 @@ impl Memo {
     }
 }
 
-/// The pages from the one that holds token `low` on, ready to be attended to; the memo has checked the cache.
+/// The pages from the group that holds token `low` on, ready to be attended to; the memo has checked the cache. Groups stay
+/// with the cache, so only those with new pages are made.
 ///
 /// # Errors
 /// When a page cannot be read, which a checked one can.
-pub(super) fn pages_from<'c>(
+pub(super) fn pages_from(
     memo: &Mutex<Memo>,
-    cache: &'c RuntimeValue,
+    cache: &RuntimeValue,
     low: usize,
-) -> Result<Vec<Page<'c>>, OpError> {
+) -> Result<Vec<Arc<PageGroup>>, OpError> {
     let Some(blocks) = blocks(cache) else {
         return Ok(Vec::new());
     };
@@ -124,27 +125,19 @@ pub(super) fn pages_from<'c>(
             }
         }
     };
-    let mut pages = Vec::with_capacity(blocks.len() - first.min(blocks.len()));
-    let mut add = |index: usize, held: &'c RuntimeValue| -> Result<(), OpError> {
-        let held = page(held)?;
-        let rows =
-            |field, payload| PageRows::of(payload).map_err(|error| unreadable(index, field, error));
-        pages.push(Page {
-            start: usize::try_from(held.start).unwrap_or(usize::MAX),
-            length: usize::try_from(held.length).unwrap_or(usize::MAX),
-            key: rows("key", held.key)?,
-            value: rows("value", held.value)?,
-        });
-        Ok(())
-    };
-    if first == 0 {
-        for (index, held) in blocks.iter().enumerate() {
-            add(index, held)?;
-        }
-    } else {
-        for index in first..blocks.len() {
-            add(index, blocks.at(index)?)?;
-        }
-    }
-    Ok(pages)
+    blocks.groups(first, &mut |start, pages| {
+        PageGroup::of(pages).map_err(|error| match error {
+            GroupError::Page { index, source } => OpError::Page(PageFault {
+                block: Some(start + index),
+                ..source
+            }),
+            GroupError::Payload {
+                index,
+                field,
+                source,
+            } => unreadable(start + index, field, source),
+            GroupError::Kernel(source) => OpError::Kernel(source),
+            other => OpError::Custom(Box::new(other)),
+        })
+    })
 }

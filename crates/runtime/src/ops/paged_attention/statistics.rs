@@ -1,6 +1,7 @@
 //! What an execution cost.
 
-use refeed_kernels::attention::paged::Page;
+use refeed_kernels::attention::paged::PageGroup;
+use std::sync::Arc;
 
 /// Counts of one execution, or of several together.
 ///
@@ -40,43 +41,30 @@ impl Statistics {
 /// [`Statistics::dequantized_bytes`] of `rows` query rows, the first at `past`, over pages without gaps; `heads` counts the
 /// query heads of all batch rows.
 pub(super) fn dequantized_bytes(
-    pages: &[Page<'_>],
+    groups: &[Arc<PageGroup>],
     past: usize,
     rows: usize,
     window: Option<u64>,
     heads: usize,
 ) -> u64 {
-    // Bytes of all tokens before each page.
-    let mut before = vec![0u64];
-    let each: Vec<u64> = pages
-        .iter()
-        .map(|page| {
-            let width =
-                |rows: &refeed_kernels::attention::paged::PageRows<'_>| match rows.is_affine() {
-                    true => rows.extents()[3] as u64,
-                    false => 0,
-                };
-            4 * (width(&page.key) + width(&page.value))
-        })
-        .collect();
+    // Numbers of the groups behind each.
+    let mut behind = vec![0u64; groups.len()];
     let mut sum = 0u64;
-    for (page, each) in pages.iter().zip(&each) {
-        sum = sum.saturating_add(each.saturating_mul(page.length as u64));
-        before.push(sum);
+    for (slot, group) in behind.iter_mut().zip(groups).rev() {
+        *slot = sum;
+        sum = sum.saturating_add(group.coded_numbers(0));
     }
-    let after = |token: usize| -> u64 {
-        let index = pages.partition_point(|page| page.start + page.length <= token);
-        match pages.get(index) {
-            Some(page) => {
-                let inside = token.saturating_sub(page.start) as u64;
-                sum - before[index] - each[index] * inside
-            }
-            None => 0,
+    let from = |token: usize| -> u64 {
+        let index = groups.partition_point(|group| group.tokens().end <= token);
+        match (groups.get(index), behind.get(index)) {
+            (Some(group), Some(behind)) => behind.saturating_add(group.coded_numbers(token)),
+            _ => 0,
         }
     };
     let window = window.and_then(|before| usize::try_from(before).ok());
     (0..rows)
-        .map(|row| after(window.map_or(0, |before| (past + row).saturating_sub(before))))
+        .map(|row| from(window.map_or(0, |before| (past + row).saturating_sub(before))))
         .fold(0u64, u64::saturating_add)
+        .saturating_mul(4)
         .saturating_mul(heads as u64)
 }

@@ -131,8 +131,11 @@ fn old_pages_are_skipped() {
     let memo = Mutex::new(Memo::default());
     lock(&memo).check(&past).unwrap();
     for low in [0, 1, 17, 39] {
-        let pages = cache::pages_from(&memo, &past, low).unwrap();
-        assert_eq!((pages.len(), pages[0].start), (40 - low, low));
+        let groups = cache::pages_from(&memo, &past, low).unwrap();
+        let first = groups[0].tokens();
+        assert!(first.contains(&low), "{first:?} {low}");
+        assert!(first.len() <= refeed_values::sequence::GROUP);
+        assert_eq!(groups[groups.len() - 1].tokens().end, 40);
     }
     assert!(cache::pages_from(&memo, &past, 40).unwrap().is_empty());
 }
@@ -188,6 +191,32 @@ fn the_memo_is_free_while_numbers_are_computed() {
         // Y, three inputs as FLOAT, the sums as FLOAT, and two payloads of two pages.
         assert!(asked >= 1 + 3 + 1 + 4, "{asked}");
     }
+}
+
+/// A step looks at the page that is new and makes the views of its group; all other groups are those of the step before.
+#[test]
+fn pages_are_prepared_once() {
+    let kernel = PagedAttention::default();
+    let memo = Mutex::new(Memo::default());
+    let mut past = PagedAttention::empty_cache().unwrap();
+    let mut before: Vec<Arc<_>> = Vec::new();
+    for seed in 0..200 {
+        let result = step(&kernel, &past, 1, seed);
+        assert_eq!(result.statistics.validated_pages, 1);
+        past = result.present;
+        lock(&memo).check(&past).unwrap();
+        let groups = cache::pages_from(&memo, &past, 0).unwrap();
+        let new = groups
+            .iter()
+            .filter(|group| !before.iter().any(|old| Arc::ptr_eq(old, group)));
+        // One grew; now and then the tree turns, and parts of one or two more groups are put together anew.
+        assert!(new.count() <= 3);
+        before = groups;
+    }
+    // They go with the cache.
+    let weak: Vec<_> = before.iter().map(Arc::downgrade).collect();
+    drop((before, past));
+    assert!(weak.iter().all(|group| group.upgrade().is_none()));
 }
 
 /// Of two steps from one cache with the policy "fill", each sees its own rows.

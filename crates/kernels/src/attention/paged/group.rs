@@ -1,0 +1,220 @@
+//! Pages, prepared to be attended to.
+
+use super::payload::PageRows;
+use crate::KernelError;
+use crate::quantize::QuantizeError;
+use refeed_values::RuntimeValue;
+use refeed_values::paged_cache::{PageFault, page};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Consecutive tokens of a cache.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// Position of the first token.
+    pub(super) start: usize,
+    /// Tokens.
+    pub(super) length: usize,
+    pub(super) key: PageRows,
+    pub(super) value: PageRows,
+}
+
+impl Page {
+    /// Position after the last token.
+    pub(super) fn end(&self) -> usize {
+        self.start.saturating_add(self.length)
+    }
+
+    /// How many numbers of a token are codes.
+    fn coded_width(&self) -> u64 {
+        let width = |rows: &PageRows| match rows.is_affine() {
+            true => rows.extents[3] as u64,
+            false => 0,
+        };
+        width(&self.key) + width(&self.value)
+    }
+}
+
+/// Some consecutive pages, prepared: what attention needs to know of each is found out once, in one piece of memory. A group
+/// keeps the payloads of its pages.
+///
+/// ```
+/// use refeed_kernels::attention::paged::PageGroup;
+/// use refeed_values::paged_cache::page_of;
+/// use refeed_values::Tensor;
+/// let rows = |n: usize| Tensor::from_slice(&[1, 1, n, 1], &vec![0.5f32; n]);
+/// let page = page_of(Tensor::scalar(0i64)?, Tensor::scalar(2i64)?, rows(2)?.into(), rows(2)?.into())?;
+/// assert_eq!(PageGroup::of([&page])?.tokens(), 0..2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PageGroup {
+    pub(super) pages: Box<[Page]>,
+    /// The payloads, page by page, keys before values: for those who look at single numbers.
+    pub(super) values: Box<[RuntimeValue]>,
+    /// Batch rows, heads, width of keys, width of values.
+    pub(super) extents: [usize; 4],
+    /// Which orders of queries the keys need.
+    pub(super) needed: [bool; 3],
+    /// Numbers of all tokens that are codes.
+    coded: u64,
+}
+
+/// Why pages cannot be attended to.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// A value is no page.
+    #[error("page {index} of a group: {source}")]
+    Page {
+        /// Which of the group.
+        index: usize,
+        /// What is wrong.
+        source: PageFault,
+    },
+    /// A payload cannot be read.
+    #[error("{field} of page {index} of a group: {source}")]
+    Payload {
+        /// Which of the group.
+        index: usize,
+        /// `key` or `value`.
+        field: &'static str,
+        /// What is wrong.
+        source: QuantizeError,
+    },
+    /// Pages do not fit each other.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+impl PageGroup {
+    /// Prepares pages: structures of `start`, `length`, `key` and `value`.
+    ///
+    /// # Errors
+    /// When there is none, one of them is no page, a payload cannot be read, or neighbours do not fit.
+    pub fn of<'v>(
+        values: impl IntoIterator<Item = &'v RuntimeValue>,
+    ) -> Result<PageGroup, GroupError> {
+        let values = values.into_iter();
+        let mut pages: Vec<Page> = Vec::with_capacity(values.size_hint().0);
+        let mut held = Vec::with_capacity(2 * values.size_hint().0);
+        let mut extents = None;
+        let mut needed = [true, false, false];
+        for (index, value) in values.enumerate() {
+            let parts = page(value).map_err(|source| GroupError::Page { index, source })?;
+            let rows = |field, payload| {
+                PageRows::of(payload).map_err(|source| GroupError::Payload {
+                    index,
+                    field,
+                    source,
+                })
+            };
+            let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+            let new = Page {
+                start: size(parts.start),
+                length: size(parts.length),
+                key: rows("key", parts.key)?,
+                value: rows("value", parts.value)?,
+            };
+            let (key, value) = (new.key.extents, new.value.extents);
+            let [batch, heads, capacity, width] = key;
+            let own = *extents.get_or_insert([batch, heads, width, value[3]]);
+            for (operand, got, expected) in [
+                ("page key", key, [own[0], own[1], capacity, own[2]]),
+                ("page value", value, [own[0], own[1], capacity, own[3]]),
+            ] {
+                if got != expected {
+                    return Err(KernelError::shape(operand, &expected, &got).into());
+                }
+            }
+            let start = pages.last().map_or(new.start, Page::end);
+            if new.start != start || new.length == 0 || new.length > capacity {
+                let (expected, got) = ([start, capacity], [new.start, new.length]);
+                let what = "start and length of a page";
+                return Err(KernelError::shape(what, &expected, &got).into());
+            }
+            needed[new.key.parts().trailing_zeros() as usize % 3] = true;
+            pages.push(new);
+            held.extend([parts.key.clone(), parts.value.clone()]);
+        }
+        let Some(extents) = extents else {
+            return Err(KernelError::Length {
+                operand: "pages of a group",
+                expected: 1,
+                got: 0,
+            }
+            .into());
+        };
+        let coded = pages.iter().fold(0u64, |sum, page| {
+            sum.saturating_add(page.coded_width().saturating_mul(page.length as u64))
+        });
+        Ok(PageGroup {
+            coded,
+            pages: pages.into(),
+            values: held.into(),
+            extents,
+            needed,
+        })
+    }
+
+    /// Positions of the tokens.
+    pub fn tokens(&self) -> std::ops::Range<usize> {
+        let start = self.pages.first().map_or(0, |page| page.start);
+        start..self.pages.last().map_or(start, Page::end)
+    }
+
+    /// How many numbers of the tokens from `from` on are kept as codes, keys and values together.
+    pub fn coded_numbers(&self, from: usize) -> u64 {
+        if from <= self.tokens().start {
+            return self.coded;
+        }
+        let pages = self.pages.iter();
+        pages
+            .map(|page| page.coded_width() * page.end().saturating_sub(page.start.max(from)) as u64)
+            .sum()
+    }
+}
+
+/// Which page: its group and its number there.
+pub(super) type At = (usize, usize);
+
+/// The pages of all groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pages<'a>(pub(super) &'a [Arc<PageGroup>]);
+
+impl<'a> Pages<'a> {
+    pub(super) fn get(self, (group, index): At) -> Option<&'a Page> {
+        self.0.get(group)?.pages.get(index)
+    }
+
+    /// The page after one.
+    #[inline]
+    pub(super) fn after(self, (group, index): At) -> At {
+        match self.0.get(group) {
+            Some(held) if index + 1 < held.pages.len() => (group, index + 1),
+            _ => (group + 1, 0),
+        }
+    }
+
+    /// The page that holds a token.
+    pub(super) fn find(self, token: usize) -> Option<At> {
+        let after = self
+            .0
+            .partition_point(|group| group.tokens().start <= token);
+        let group = after.checked_sub(1)?;
+        let pages = &self.0.get(group)?.pages;
+        let index = pages
+            .partition_point(|page| page.start <= token)
+            .checked_sub(1)?;
+        (token < pages.get(index)?.end()).then_some((group, index))
+    }
+
+    /// Pages from one on.
+    pub(super) fn from(self, mut at: At) -> impl Iterator<Item = &'a Page> {
+        std::iter::from_fn(move || {
+            let page = self.get(at)?;
+            at = self.after(at);
+            Some(page)
+        })
+    }
+}

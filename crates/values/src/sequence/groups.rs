@@ -1,0 +1,101 @@
+//! What readers make of the elements of a sequence, kept beside them.
+
+use super::RuntimeSequence;
+use super::node::{Inner, Iter, Node};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Most elements of a group.
+pub const GROUP: usize = 16;
+
+impl RuntimeSequence {
+    /// The elements in groups of at most [`GROUP`], from the group that holds element `from` on, each as `prepare` made it of
+    /// its elements, of which the first is told with its position. A group is a part of the tree; what was made of it stays
+    /// with it, shared by all sequences that have the part, and goes with the last of them. So the elements of a group are
+    /// prepared once, and after a push only those of the group that it went to. Positions are those at that time: what is
+    /// made must not depend on them but in errors.
+    ///
+    /// One type of results is kept; another type is made anew each time.
+    ///
+    /// ```
+    /// use refeed_values::{RuntimeSequence, Tensor};
+    /// let mut rows = RuntimeSequence::default();
+    /// let (mut looked, mut total) = (0, 0.0);
+    /// for n in 0..100 {
+    ///     rows.push(Tensor::scalar(n as f32)?.into())?;
+    ///     let groups = rows.groups(0, &mut |_, elements| {
+    ///         let numbers: Vec<f32> = elements
+    ///             .inspect(|_| looked += 1)
+    ///             .filter_map(|row| row.tensor()?.view::<f32>().ok()?.get(&[]))
+    ///             .collect();
+    ///         Ok::<_, ()>(numbers)
+    ///     });
+    ///     total = groups.iter().flatten().map(|group| group.iter().sum::<f32>()).sum();
+    /// }
+    /// assert_eq!(total, 4950.0);
+    /// assert!(looked <= 100 * 16);
+    /// # Ok::<(), refeed_values::ValueError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `prepare` fails with; nothing is kept of that group.
+    pub fn groups<'s, T: Send + Sync + 'static, E>(
+        &'s self,
+        from: usize,
+        prepare: &mut impl FnMut(usize, Iter<'s>) -> Result<T, E>,
+    ) -> Result<Vec<Arc<T>>, E> {
+        let left = self.len().saturating_sub(from);
+        // A group is at least a quarter full, but for one at each end.
+        let mut found = Vec::with_capacity(4 * left / GROUP + 2);
+        if let Some(root) = &self.root
+            && left > 0
+        {
+            walk(root, 0, from, prepare, &mut found)?;
+        }
+        Ok(found)
+    }
+}
+
+fn walk<'s, T: Send + Sync + 'static, E>(
+    node: &'s Node,
+    start: usize,
+    from: usize,
+    prepare: &mut impl FnMut(usize, Iter<'s>) -> Result<T, E>,
+    found: &mut Vec<Arc<T>>,
+) -> Result<(), E> {
+    match node {
+        Node::Inner(inner) if node.size() > GROUP => {
+            let middle = start + inner.front.size();
+            if from < middle {
+                walk(&inner.front, start, from, prepare, found)?;
+            }
+            walk(&inner.back, middle, from, prepare, found)
+        }
+        Node::Inner(inner) => {
+            found.push(kept(inner, || prepare(start, Iter::new(Some(node))))?);
+            Ok(())
+        }
+        Node::Leaf(_) => {
+            found.push(Arc::new(prepare(start, Iter::new(Some(node)))?));
+            Ok(())
+        }
+    }
+}
+
+/// What was made of a node before, or is made now.
+fn kept<T: Send + Sync + 'static, E>(
+    inner: &Inner,
+    make: impl FnOnce() -> Result<T, E>,
+) -> Result<Arc<T>, E> {
+    if let Some(held) = inner.prepared.get()
+        && let Ok(held) = held.clone().downcast::<T>()
+    {
+        return Ok(held);
+    }
+    let made = Arc::new(make()?);
+    // Of two that make it at once, both have theirs and one is kept.
+    let _ = inner
+        .prepared
+        .set(made.clone() as Arc<dyn Any + Send + Sync>);
+    Ok(made)
+}
