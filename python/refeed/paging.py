@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from refeed._native import Model, PersistentValueState, RuntimeContext, load, register_paged_attention
+from refeed.decomposed_attention import decomposed_attentions, without_unread
 from refeed.errors import ModelError
 from refeed.onnx import (
     ModelProto,
@@ -92,9 +93,10 @@ def page(
     """Keep the caches of a model in pages.
 
     Every `Attention` and `com.microsoft::GroupQueryAttention` of the graph whose four cache values are bound becomes an
-    `ai.rt::PagedAttention`. The two inputs of a node become one input of pages, the two outputs one output, and the
-    binding goes along; a state starts with an empty cache when none is given. Where rotary positions are the node's own
-    business, they become a node in front of it.
+    `ai.rt::PagedAttention`, and so does attention in single nodes, from the `Concat` that appends to the caches to the
+    product of weights and values. The two inputs of a node become one input of pages, the two outputs one output, and
+    the binding goes along; a state starts with an empty cache when none is given. Where rotary positions are the node's
+    own business, they become a node in front of it.
 
     Run the result with the kernel registered: `refeed.runtime.register_paged_attention`.
 
@@ -106,7 +108,8 @@ def page(
         Most rows of a page, most tokens of a cache.
     padded : bool
         Whether the rows of a batch may be of different length. A `GroupQueryAttention` takes such lengths as an input,
-        which PagedAttention has not; False promises that they are always those of whole rows.
+        other attention a mask, which PagedAttention has not; False promises that rows are always whole, and that masks
+        only hide later tokens. Masks are taken on that promise only together with `check`.
     check : sequence of feeds, optional
         Steps that both models take from the start; their outputs must agree.
     initial : mapping, optional
@@ -124,15 +127,16 @@ def page(
     Raises
     ------
     ModelError
-        When no attention has bound caches; when one has a mask, a scale of its own, a softcap, padding, an output of
-        scores, or caches that other nodes read; when the results of the check differ.
+        When no attention has bound caches; when one has a scale of its own, a softcap, an output of scores, or caches
+        that other nodes read; when one has a mask or may have padding, unless that is ruled out; when the results of
+        the check differ.
     """
     if block_size < 1 or max_tokens < 1:
         raise ValueError(f"block_size and max_tokens: expected 1 or more, got {block_size} and {max_tokens}")
     dense = load(model)
     proto = ModelProto()
     proto.CopyFrom(dense.to_proto())
-    rewrite = _Rewrite(proto, block_size, max_tokens, padded)
+    rewrite = _Rewrite(proto, block_size, max_tokens, padded, check is not None)
     caches = rewrite.run()
     paged = dense.with_proto(proto)
     if check is None:
@@ -143,13 +147,14 @@ def page(
 class _Rewrite:
     """The model that is being rewritten, and the names in it."""
 
-    def __init__(self, proto: ModelProto, block_size: int, max_tokens: int, padded: bool) -> None:
+    def __init__(self, proto: ModelProto, block_size: int, max_tokens: int, padded: bool, checked: bool) -> None:
         self.proto = proto
         self.graph = proto.graph
         self.attributes: dict[str, Any] = {"block_size": block_size, "max_tokens": max_tokens}
-        self.padded = padded
+        self.padded, self.checked = padded, checked
         self.bound = {binding.input_name: binding.output_name for binding in self.graph.persistent_bindings}
         self.names = set(_names(self.graph))
+        self.others: list[str] = []
         self.types = {info.name: info.type for info in _infos(shape_inference.infer_shapes(proto))}
         self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
         self.opset = max((entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), default=0)
@@ -166,8 +171,10 @@ class _Rewrite:
             made, cache = self.rewritten(index, node, held)
             nodes.extend(made)
             caches.append(cache)
+        nodes = self.decomposed(nodes, caches)
         if not caches:
-            raise ModelError("page: expected an Attention or GroupQueryAttention whose caches are bound, found none")
+            told = "page: expected an Attention or GroupQueryAttention whose caches are bound, found none"
+            raise ModelError("; ".join([told, *self.others[:3]]))
         dropped = {name for cache in caches for name in cache.dense}
         del self.graph.node[:]
         self.graph.node.extend(nodes)
@@ -175,6 +182,59 @@ class _Rewrite:
         if all(entry.domain != "ai.rt" for entry in self.proto.opset_import):
             self.proto.opset_import.append(helper.make_opsetid("ai.rt", 1))
         return caches
+
+    def decomposed(self, nodes: list[NodeProto], caches: list[PagedCache]) -> list[NodeProto]:
+        """Replace attention in single nodes; what was only there for it goes along."""
+        found, self.others = decomposed_attentions(self.graph, self.bound)
+        if not found:
+            return nodes
+        removed = [id(node) for each in found for node in (each.last, *each.appends)]
+        replaced: dict[int, list[NodeProto]] = {}
+        for each in found:
+            told = f"page: attention that ends in node `{each.last.name or each.last.output[0]}` (MatMul)"
+            if each.mask is not None:
+                self.refuse_mask(told, f"mask `{each.mask}`")
+            self.refuse_scale(told, each.key, each.factor, None)
+            past, present = (self.fresh(_common(each.held[at : at + 2], name)) for at, name in _SIDES)
+            made: list[NodeProto] = []
+            inputs = [each.query, each.key, each.value]
+            self.paged(made, each.last, inputs, past, present, int(each.mask is not None), -1, False)
+            replaced[id(each.last)] = made
+            name = each.last.name or each.last.output[0]
+            caches.append(PagedCache(name, "MatMul, Softmax, MatMul", past, present, each.held))
+        left = []
+        for node in nodes:
+            left.extend(replaced.get(id(node), [] if id(node) in removed else [node]))
+        self.ask_others_for_batch(left, [each.held[0] for each in found] + [each.held[1] for each in found])
+        gone = {name for each in found for name in each.held[2:]}
+        outputs = {info.name for info in self.graph.output if info.name not in gone}
+        left = without_unread(left, outputs | {cache.present for cache in caches})
+        for each in found:
+            told = f"page: attention that ends in node `{each.last.name or each.last.output[0]}` (MatMul)"
+            self.refuse_readers(told, left, each.held)
+        return left
+
+    def ask_others_for_batch(self, nodes: list[NodeProto], pasts: list[str]) -> None:
+        """Let nodes that read the batch of a cache read that of an input which is declared with the same one."""
+        for at, node in enumerate(nodes):
+            if node.op_type != "Shape" or node.input[0] not in pasts:
+                continue
+            attributes = {attribute.name: attribute.i for attribute in node.attribute}
+            batch = self.symbols(node.input[0])[:1]
+            if (attributes.get("start", 0), attributes.get("end")) != (0, 1) or not batch or not batch[0]:
+                continue
+            places = ((info.name, self.symbols(info.name)) for info in self.graph.input if info.name not in self.bound)
+            place = next(((name, held.index(batch[0])) for name, held in places if batch[0] in held), None)
+            if place is not None:
+                name, axis = place
+                nodes[at] = helper.make_node(
+                    "Shape", [name], list(node.output), name=node.name, start=axis, end=axis + 1
+                )
+
+    def symbols(self, name: str) -> list[str]:
+        """Return the symbols of a value's extents, empty where it has none."""
+        kind = self.types.get(name)
+        return [] if kind is None else [dim.dim_param for dim in kind.tensor_type.shape.dim]
 
     def rewritten(
         self, index: int, node: NodeProto, held: tuple[str, str, str, str]
@@ -187,11 +247,15 @@ class _Rewrite:
         made = build(told, node, attributes, past, present)
         return made, PagedCache(node.name or node.output[0], node.op_type, past, present, held)
 
-    def refuse_other_readers(self, told: str, index: int, held: Iterable[str]) -> None:
+    def refuse_other_readers(self, told: str, index: int, held: tuple[str, ...]) -> None:
         """Refuse caches whose extents or numbers other nodes read, and policies that pages have no meaning for."""
+        others = [other for place, other in enumerate(self.graph.node) if place != index]
+        self.refuse_readers(told, others, held)
+
+    def refuse_readers(self, told: str, others: Iterable[NodeProto], held: Iterable[str]) -> None:
         for name in held:
-            for place, other in enumerate(self.graph.node):
-                if place != index and (name in other.input or name in _names_of_graphs(other)):
+            for other in others:
+                if name in other.input or name in _names_of_graphs(other):
                     raise ModelError(
                         f"{told}: `{name}` is also read by node `{other.name or other.output[0]}` ({other.op_type}), "
                         "which a cache in pages cannot feed"
@@ -206,9 +270,11 @@ class _Rewrite:
         self, told: str, node: NodeProto, attributes: dict[str, Any], past: str, present: str
     ) -> list[NodeProto]:
         """Return the nodes for ai.onnx Attention."""
-        for at, name in ((3, "attn_mask"), (6, "nonpad_kv_seqlen")):
-            if len(node.input) > at and node.input[at]:
-                raise ModelError(f"{told}: expected no {name}, got `{node.input[at]}`: PagedAttention has no masks")
+        masked = len(node.input) > 3 and bool(node.input[3])
+        if masked:
+            self.refuse_mask(told, f"attn_mask `{node.input[3]}`")
+        if len(node.input) > 6 and node.input[6]:
+            raise ModelError(f"{told}: expected no nonpad_kv_seqlen, got `{node.input[6]}`")
         if len(node.output) > 3 and node.output[3]:
             raise ModelError(f"{told}: expected no qk_matmul_output, got `{node.output[3]}`")
         self.refuse_attributes(
@@ -225,7 +291,7 @@ class _Rewrite:
                 "right_window_size",
             },
         )
-        causal = int(attributes.get("is_causal", 0))
+        causal = int(attributes.get("is_causal", 0) or masked)
         if attributes.get("right_window_size", -1) >= 0 and not causal:
             right = attributes["right_window_size"]
             raise ModelError(f"{told}: expected no right_window_size without is_causal, got {right}")
@@ -372,6 +438,14 @@ class _Rewrite:
             made.append(helper.make_node("Transpose", [result], [turned], perm=[0, 2, 1, 3]))
             made.append(helper.make_node("Reshape", [turned, self.constant([0, 0, -1], f"{out}_shape")], [out]))
 
+    def refuse_mask(self, told: str, mask: str) -> None:
+        """Refuse a mask, unless it was promised that it only hides later tokens and there are steps to compare."""
+        if self.padded or not self.checked:
+            raise ModelError(
+                f"{told}: the {mask} may tell of padding or more, which PagedAttention has not; "
+                "page(model, padded=False, check=steps) promises that it only hides later tokens, and compares"
+            )
+
     def refuse_attributes(
         self, told: str, attributes: dict[str, Any], allowed: dict[str, tuple[Any, ...]], read: set[str]
     ) -> None:
@@ -456,6 +530,9 @@ class _Rewrite:
             graph.persistent_bindings.append(PersistentBindingProto(input_name=cache.past, output_name=cache.present))
             graph.paged_cache_initializer.append(PagedCacheProto(name=cache.past))
 
+
+#: Where the names of past and present caches begin, and what is said when they have nothing in common.
+_SIDES = ((0, "past_cache"), (2, "present_cache"))
 
 #: Where caches stand: past keys and values among the inputs, present ones among the outputs.
 _CACHES = {("", "Attention"): (4, 5, 1, 2), ("com.microsoft", "GroupQueryAttention"): (3, 4, 1, 2)}

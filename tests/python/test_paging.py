@@ -1,5 +1,6 @@
 """refeed.page: dense caches become pages, the results stay, and what pages cannot say is refused by name."""
 
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -234,3 +235,127 @@ def test_a_result_that_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = attention(4, is_causal=1)
     with pytest.raises(refeed.ModelError, match=r"page: step 0: output `y0` is off by"):
         refeed.page(model, check=steps(model))
+
+
+MODELS = pathlib.Path(__file__).resolve().parents[1] / "data" / "models"
+
+
+def decoder(name: str) -> Any:
+    return refeed.bind(MODELS / name / "model.onnx", patterns="known", uses="any")[0]
+
+
+def decoder_steps(model: Any, lengths: tuple[int, ...] = (5, 1, 3, 1), hidden: int = 0) -> list[dict[str, Any]]:
+    """Steps of token ids, positions, and an attention mask, whose first `hidden` tokens are out of sight."""
+    rng, made, past = np.random.default_rng(3), [], 0
+    names = {info.name for info in model.to_proto().graph.input}
+    for length in lengths:
+        mask = np.ones((1, past + length), np.int64)
+        mask[:, :hidden] = 0
+        feeds = {
+            "input_ids": rng.integers(0, 90, (1, length)),
+            "attention_mask": mask,
+            "position_ids": np.arange(past, past + length)[None],
+        }
+        made.append({name: value for name, value in feeds.items() if name in names})
+        past += length
+    return made
+
+
+@pytest.mark.parametrize(
+    "name", ["dynamo18_llama", "dynamo20_phi3", "optimum_llama", "mobius_llama", "genai_llama_fp32"]
+)
+def test_exported_decoders_go_on_in_pages(name: str) -> None:
+    """Attention in one node and in single nodes; nothing of what computed masks and repeated heads is left."""
+    model = decoder(name)
+    feeds = decoder_steps(model)
+    empty = None
+    if name.startswith("genai"):  # declares the head size by a name
+        names = [binding.input_name for binding in model.to_proto().graph.persistent_bindings]
+        empty = {name: np.zeros((1, 2, 0, 16), np.float32) for name in names}
+    paged, report = refeed.page(model, padded=False, check=feeds, block_size=4, initial=empty)
+    assert report.largest_difference is not None
+    assert report.largest_difference < 1e-5
+    assert len(report.caches) == 2
+    kinds = [node.op_type for node in paged.to_proto().graph.node]
+    assert kinds.count("PagedAttention") == 2
+    assert not {"Softmax", "Attention", "GroupQueryAttention"}.intersection(kinds)
+    # Codes are near.
+    context = RuntimeContext()
+
+    def codes(k: Any, v: Any, _: int) -> tuple[PageFormat, PageFormat]:
+        scales = (float(np.abs(np.asarray(each)).max()) / 127 for each in (k, v))
+        key, value = (PageFormat(onnx.TensorProto.INT8, scale) for scale in scales)
+        return key, value
+
+    register_paged_attention(context, format_selector=codes)
+    state = refeed.PersistentValueState(paged, {}, context=context)
+    reference = refeed.PersistentValueState(paged, {}, context=(dense := RuntimeContext()))
+    register_paged_attention(dense)
+    for step in feeds:
+        got, want = state.run(context, step)["logits"], reference.run(dense, step)["logits"]
+        assert np.abs(np.asarray(got) - np.asarray(want)).max() < 0.1
+    assert state.values[report.caches[0].past].blocks[0].has_encoded_key()
+
+
+@pytest.mark.parametrize("name", ["optimum_llama", "mobius_llama"])
+def test_a_mask_that_hides_more_is_found_by_the_check(name: str) -> None:
+    model = decoder(name)
+    with pytest.raises(refeed.ModelError, match=r"mask `.*` may tell of padding or more"):
+        refeed.page(model)
+    with pytest.raises(refeed.ModelError, match=r"mask `.*` may tell of padding or more"):
+        refeed.page(model, padded=False)
+    with pytest.raises(refeed.ModelError, match=r"may tell of padding or more"):
+        refeed.page(model, check=decoder_steps(model))
+    with pytest.raises(refeed.ModelError, match=r"page: step \d: output `logits` is off by"):
+        refeed.page(model, padded=False, check=decoder_steps(model, hidden=2))
+
+
+def single_nodes(**changes: Any) -> Any:
+    """Attention in single nodes without a mask: `changes` replace the scale, the axis, or what follows the keys."""
+    scale = numpy_helper.from_array(np.array(changes.get("scale", WIDTH**-0.5), np.float32), "scale")
+    axis = changes.get("axis", 2)
+    nodes = [
+        helper.make_node("Concat", ["past.0.key", "k0"], ["present.0.key"], axis=axis),
+        helper.make_node("Concat", ["past.0.value", "v0"], ["present.0.value"], axis=2),
+        helper.make_node("Transpose", ["present.0.key"], ["turned"], perm=[0, 1, 3, 2]),
+        *([helper.make_node("Tanh", ["turned"], ["squeezed"])] if "through" in changes else []),
+        helper.make_node("MatMul", ["q0", "squeezed" if "through" in changes else "turned"], ["products"]),
+        helper.make_node("Mul", ["products", "scale"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1, name="softmax"),
+        helper.make_node("MatMul", ["weights", "present.0.value"], ["y0"], name="last"),
+        *([helper.make_node("Abs", ["weights"], ["seen"])] if "seen" in changes else []),
+    ]
+    inputs = [info(name, [2, HEADS, "length", WIDTH]) for name in ("q0", "k0", "v0")]
+    inputs += [info(name, [2, HEADS, "past", WIDTH]) for name in ("past.0.key", "past.0.value")]
+    outputs = [info("y0", [2, HEADS, "length", WIDTH])]
+    outputs += [info(name, [2, HEADS, "total", WIDTH]) for name in ("present.0.key", "present.0.value")]
+    if "seen" in changes:
+        outputs.append(info("seen", [2, HEADS, "length", "total"]))
+    return finish(nodes, inputs, outputs, 1, 18, initializer=[scale])
+
+
+def test_single_nodes_without_a_mask() -> None:
+    model = single_nodes()
+    rng = np.random.default_rng(0)
+    feeds = [
+        {name: rng.normal(size=(2, HEADS, length, WIDTH)).astype(np.float32) for name in ("q0", "k0", "v0")}
+        for length in (3, 1, 4)
+    ]
+    paged, report = refeed.page(model, check=feeds)
+    assert report.caches[0].op_type == "MatMul, Softmax, MatMul"
+    (node,) = [node for node in paged.to_proto().graph.node if node.op_type == "PagedAttention"]
+    assert {attribute.name: attribute.i for attribute in node.attribute}["is_causal"] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"scale": 0.5}, r"node `last` \(MatMul\): expected the scale 0\.35355"),
+        ({"axis": 1}, r"Softmax `softmax`: expected keys from a Concat of a bound cache and new rows along axis 2"),
+        ({"through": "Tanh"}, r"Softmax `softmax`: expected keys that are appended to a cache.*; at `squeezed`"),
+        ({"seen": True}, r"Softmax `softmax`: expected that weights only go to a product with values"),
+    ],
+)
+def test_single_nodes_that_pages_cannot_say_are_refused_by_name(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(refeed.ModelError, match=why):
+        refeed.page(single_nodes(**changes))

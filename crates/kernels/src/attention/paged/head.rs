@@ -473,10 +473,57 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
         memory
     }
 
+    /// Asks for the rows that are read next where the pages of a part are read now: the values of its tokens, or, one tile
+    /// `ahead`, keys. Pages lie anywhere, so nothing else could know.
+    #[inline(always)]
+    fn soon<S: Simd<f32>, const NEXT: bool>(&self, s: S, part: Part, ahead: usize) {
+        let pages = self.head.cache.pages;
+        if self.count == 0 {
+            return; // new rows are at hand
+        }
+        let Some(first) = pages.get(self.first) else {
+            return;
+        };
+        let low = first.start + part.first + ahead;
+        let high = low + part.seen.count_ones() as usize;
+        for page in pages.from(self.first).skip_while(|page| page.end() <= low) {
+            if page.start >= high {
+                return;
+            }
+            let rows = if NEXT { &page.value } else { &page.key };
+            let from = low.max(page.start) - page.start;
+            let to = high.min(page.end()) - page.start;
+            let (slice, width) = (self.head.slice, rows.extents[3]);
+            match &rows.held {
+                Held::Float(all) => s.prefetch(rows_of(all, slice, from..to, width)),
+                Held::Float16(all) => s.prefetch(rows_of(all, slice, from..to, width)),
+                Held::Bfloat16(all) => s.prefetch(rows_of(all, slice, from..to, width)),
+                Held::Codes(codes) => {
+                    let units = width / codes.parts();
+                    s.prefetch(rows_of(&codes.bytes, slice, from..to, units));
+                }
+                Held::Apart(..) => {}
+            }
+        }
+    }
+
     fn decodes(&self, elements: usize) {
         let head = self.head;
         head.decoded.set(head.decoded.get() + 4 * elements as u64);
     }
+}
+
+/// Some rows of a slice of a page.
+#[inline(always)]
+fn rows_of<U: refeed_values::Element>(
+    all: &Slabs<U>,
+    slice: usize,
+    rows: Range<usize>,
+    width: usize,
+) -> &[U] {
+    let slab = all.get(slice).unwrap_or_default();
+    slab.get(rows.start * width..rows.end * width)
+        .unwrap_or_default()
 }
 
 /// The rows of a slice of a page, from row `row` on.
@@ -524,7 +571,8 @@ impl<const VALUES: bool> Side<'_, '_, '_, VALUES> {
 
 impl<'h> KeyRows<'h, f32> for Side<'h, '_, '_, false> {
     #[inline(always)]
-    fn scores<S: Simd<f32>>(&self, _: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
+    fn scores<S: Simd<f32>>(&self, s: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
+        self.soon::<S, true>(s, part, 0);
         self.scores_of_part(part, scores);
     }
 }
@@ -547,12 +595,13 @@ impl<'h> ValueRows<'h, f32> for Side<'h, '_, '_, true> {
     #[inline(always)]
     fn add<S: Simd<f32>>(
         &self,
-        _: S,
+        s: S,
         weights: Weights<'_, f32>,
         part: Part,
         sums: &mut [f32],
         stride: usize,
     ) {
+        self.soon::<S, false>(s, part, TILE);
         self.add_part(weights, part, sums, stride);
     }
 }
