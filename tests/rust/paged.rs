@@ -1,7 +1,7 @@
 //! Paged attention of a state through the Rust API: the kernel's registration, and a closure that chooses formats.
 
 use refeed_graph::{LoadOptions, Model};
-use refeed_proto::{PersistentBindingProto, StructTypeProto, TypeProto, type_proto::Value};
+use refeed_proto::{PersistentBindingProto, TypeProto, type_proto::Value};
 use refeed_runtime::paged_attention::{Format, Formats, PagedAttention};
 use refeed_runtime::{PersistentValueState, RuntimeContext, RuntimeSessionOptions};
 use refeed_values::paged_cache::{blocks, page};
@@ -17,7 +17,7 @@ fn model() -> Model {
     let mut proto = refeed_graph::parser::parse_model(text).unwrap();
     let graph = proto.graph.as_mut().unwrap();
     let cache = TypeProto {
-        value: Some(Value::StructType(Box::new(StructTypeProto::default()))),
+        value: Some(Value::StructType(Box::default())),
         ..TypeProto::default()
     };
     graph.input[3].r#type = Some(cache.clone());
