@@ -8,6 +8,7 @@ use refeed_values::{TensorError, ValueError};
 use std::sync::Arc;
 
 /// Memory that cannot be had is told as such; everything else is a reason.
+#[derive(Debug)]
 pub(super) enum RowsError {
     Reason(String),
     Memory(TensorError),
