@@ -4,7 +4,7 @@
 keys and values are kept. All formats decode the tokens that FLOAT pages choose, so that logits are compared step by
 step. The tests run this program as it stands.
 
-Run it: ``python docs/examples/decoder_cache_formats.py [--tokens 1000] [--model MODEL.onnx]``
+Run it: ``python docs/examples/decoder_cache_formats.py [--tokens 230] [--model MODEL.onnx]``
 """
 
 import argparse
