@@ -106,3 +106,25 @@ def test_a_folder_without_a_template(tmp_path: pathlib.Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(refeed.ValueTypeError, match="UTF-8"):
         ChatTemplate.beside(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'a' * 10**10 }}",
+        "{{ 10**10 * 'ab' }}",
+        "{{ [1] * 99999999999 }}",
+        "{{ 2 ** 1000000000 }}",
+        "{{ '%9999999999d' % 1 }}",
+        "{{ '%.9999999999f' % 1 }}",
+        "{{ '%*d' % (9999999999, 1) }}",
+    ],
+)
+def test_a_few_characters_make_no_more_than_a_conversation(source: str) -> None:
+    with pytest.raises(refeed.ValueTypeError, match="expected at most 16777216 characters, got more by"):
+        ChatTemplate(source).render([])
+
+
+def test_products_and_forms_of_templates_work() -> None:
+    source = "{{ '-' * 5 }}{{ 3 * 4 }}{{ 2 ** 10 }}{{ '%5.1f|%s 123456789012' % (2.25, 'x') }}{{ 'a' * -1 }}{{ 7 % 4 }}"
+    assert ChatTemplate(source).render([]) == "-----121024  2.2|x 1234567890123"

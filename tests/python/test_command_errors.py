@@ -114,6 +114,7 @@ def test_inputs_that_nothing_gives_a_value(capsys: Capture, cases: pathlib.Path)
     message = told(capsys, "generate", cases / "optimum_llama", "--prompt-ids", "1,2")
     assert "input past_key_values.0.key: expected a binding or a default" in message
     assert "--bind known --uses any" in message
+    assert "input past_key_values.0.key: expected a binding" in told(capsys, "bench", cases / "optimum_llama")
     # A cache of fixed extent needs more than the command knows.
     bound = ("--bind", "known", "--uses", "any", "--json")
     message = told(capsys, "generate", cases / "mobius_llama_static", "--prompt-ids", "1,2", *bound)

@@ -58,6 +58,14 @@ def test_pieces_are_the_text(folder: pathlib.Path) -> None:
     assert generator.generator.tokens[0][-30:] == tokens
 
 
+def test_log_probabilities(folder: pathlib.Path) -> None:
+    made = refeed.generate(folder, BEGINNING, max_new_tokens=5, log_probabilities=True)
+    ids = Tokenizer.beside(folder).encode(BEGINNING)
+    want = refeed.generate(folder, ids, max_new_tokens=5, log_probabilities=True).log_probabilities
+    assert want is not None
+    assert made.log_probabilities == want[0]
+
+
 def test_turns_go_on(folder: pathlib.Path) -> None:
     generator = TextGenerator(folder, max_new_tokens=8)
     generator.append(BEGINNING)
@@ -86,6 +94,7 @@ def test_stop_strings_of_the_file_end_a_text(folder: pathlib.Path) -> None:
     generator = TextGenerator(folder, max_new_tokens=30)
     generator.append(BEGINNING)
     assert "".join(generator.stream()) == made.text
+    assert refeed.generate(folder, BEGINNING, max_new_tokens=30, stop=text[3:6]).text == text[:3]
     # They can be replaced, and count for texts only.
     assert TextGenerator(folder, stop=[]).stop == ()
     ids = Tokenizer.beside(folder).encode(BEGINNING)

@@ -4,10 +4,12 @@ import json
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import refeed
 import tokenizers
+from refeed.decoding import shipped_model
 from refeed.text import ChatTemplate, TextStream, Tokenizer
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -129,3 +131,18 @@ def test_a_package_that_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"`{package}`.*refeed\[text\]"):
         make("x")
+
+
+def test_texts_that_are_none() -> None:
+    wrong: Any
+    for wrong in (5, None, b"bytes"):
+        with pytest.raises(TypeError, match="text: expected a str, got <class"):
+            Tokenizer.beside(shipped_model()).encode(wrong)
+    with pytest.raises(refeed.ValueTypeError, match=r"expected Unicode, got .* at place 2"):
+        Tokenizer.beside(shipped_model()).encode("ab\ud800")
+    stream = TextStream(Tokenizer.beside(shipped_model()))
+    wrong = "a"
+    with pytest.raises(TypeError):
+        stream.push(wrong)
+    # Nothing of it stays.
+    assert stream.push(490) + stream.finish() == Tokenizer.beside(shipped_model()).decode([490])

@@ -199,6 +199,7 @@ def _table(result: dict[str, Any]) -> str:
 def run(options: argparse.Namespace) -> int:
     """Measure and print; 1 when the two sides choose other tokens."""
     opened = open_decoder(options, text=False)
+    opened.check_inputs()
     sides = [options.only] if options.only else list(SIDES)
     missing = importlib.util.find_spec("onnxruntime") is None
     if missing and "onnxruntime" in sides:

@@ -4,7 +4,8 @@ import datetime
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, NoReturn
 
 from refeed.errors import ValueTypeError
@@ -14,6 +15,8 @@ __all__ = ["ChatTemplate"]
 
 # A conversation is far smaller; a template that writes more does not end.
 MOST_CHARACTERS = 16 << 20
+# A conversion of `%`: its width and its precision.
+FORM = re.compile(r"%(?:\([^)]*\))?[#0\- +]*([0-9]+|\*)?(?:\.([0-9]+|\*))?")
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
 
 
@@ -24,6 +27,26 @@ def _raise_exception(message: str) -> NoReturn:
 def _to_json(value: Any, indent: int | None = None, ensure_ascii: bool = False) -> str:
     # As model authors expect it: jinja2's own filter writes HTML entities.
     return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
+
+
+def _check_size(operator: str, left: Any, right: Any) -> None:
+    """Refuse what a few characters of a template would make larger than any conversation."""
+    size = 0.0
+    if operator == "*":
+        for part, count in ((left, right), (right, left)):
+            if isinstance(part, Sized) and isinstance(count, int):
+                size = max(size, len(part) * float(min(count, MOST_CHARACTERS + 1)))
+    elif operator == "**" and isinstance(left, int) and isinstance(right, int):
+        size = left.bit_length() * float(min(max(right, 0), MOST_CHARACTERS + 1))
+    elif operator == "%" and isinstance(left, str):
+        # Widths and precisions, and those that come as values.
+        widths = [digits for found in FORM.finditer(left) for digits in found.groups() if digits]
+        values = right if isinstance(right, tuple) else (right,)
+        given = [value for value in values if isinstance(value, int)] if "*" in widths else []
+        sizes = [*(int(digits[:12]) for digits in widths if digits != "*"), *map(abs, given)]
+        size = float(min(max(sizes, default=0), MOST_CHARACTERS + 1))
+    if size > MOST_CHARACTERS:
+        raise ValueTypeError(f"chat template: expected at most {MOST_CHARACTERS} characters, got more by `{operator}`")
 
 
 class ChatTemplate:
@@ -57,9 +80,17 @@ class ChatTemplate:
             import jinja2.sandbox
         except ImportError:
             raise ImportError("chat templates need the package `jinja2`: pip install 'refeed[text]'") from None
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
+
+        class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
+            """A sandbox in which no product, power or form is larger than a conversation."""
+
+            intercepted_binops = frozenset(("*", "**", "%"))
+
+            def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+                _check_size(operator, left, right)
+                return super().call_binop(context, operator, left, right)
+
+        environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise_exception
         environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)

@@ -35,11 +35,14 @@ class GeneratedText:
         Its tokens, with what ended it.
     finish_reason : str
         `eos`, `stop`, `length`, `interrupted` or `cancelled`.
+    log_probabilities : list of float or None
+        Those of the tokens, where the option asked for them.
     """
 
     text: str
     tokens: list[int]
     finish_reason: str
+    log_probabilities: list[float] | None = None
 
 
 class TextGenerator:
@@ -58,8 +61,8 @@ class TextGenerator:
         The tokenizer, or the model's file or folder that it lies beside; needed where `model` is no path.
     settings : ModelSettings, optional
         Those beside the model by default, or beside the tokenizer's path.
-    stop : sequence of str, optional
-        Texts that end an answer, in place of those of the files.
+    stop : str or sequence of str, optional
+        Texts that end an answer, or the only one, in place of those of the files.
     initial, feeds, later_feeds, context, session_options
         As for `Generator`.
     **fields
@@ -97,7 +100,7 @@ class TextGenerator:
         *,
         tokenizer: "Tokenizer | str | os.PathLike[str] | None" = None,
         settings: ModelSettings | None = None,
-        stop: Sequence[str] | None = None,
+        stop: str | Sequence[str] | None = None,
         initial: Mapping[str, Any] | None = None,
         feeds: Mapping[str, Any] | None = None,
         later_feeds: Mapping[str, Any] | None = None,
@@ -114,7 +117,7 @@ class TextGenerator:
         self.tokenizer = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.beside(str(place))
         if settings is None:
             settings = ModelSettings() if place is None else ModelSettings.beside(place)
-        self.stop = tuple(settings.stop_strings if stop is None else stop)
+        self.stop = settings.stop_strings if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
         chosen = settings.options(**fields) if options is None else options.replace(**fields)
         self.generator = Generator(
             model,
@@ -171,7 +174,8 @@ class TextGenerator:
 
         made = self.generator.generate(options, callback=each, completion=completion)
         text = "".join(parts) + stream.finish()
-        return GeneratedText(text, made.tokens[0], made.finish_reasons[0])
+        told = made.log_probabilities
+        return GeneratedText(text, made.tokens[0], made.finish_reasons[0], None if told is None else told[0])
 
     def stream(self, *, completion: TaskCompletion | None = None, **fields: Any) -> Iterator[str]:
         """Return an iterator over pieces of the text, each given out once it is certain. Arguments as for `generate`.

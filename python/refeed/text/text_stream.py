@@ -1,5 +1,6 @@
 """Text of tokens that come one by one."""
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -74,7 +75,7 @@ class TextStream:
         """Add a token and return the text that is now certain; empty after a stop string."""
         if self.stopped is not None:
             return ""
-        self._window.append(token)
+        self._window.append(operator.index(token))
         return self._release(self._advance(final=False), final=False)
 
     def take(self, token: GeneratedToken) -> str:

@@ -85,6 +85,8 @@ class Tokenizer:
         ValueTypeError
             When the text cannot be encoded: a lone surrogate, or a character that the tokenizer has no token for.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"text: expected a str, got {type(text)}")
         try:
             text.encode()
         except UnicodeEncodeError as error:
