@@ -1814,7 +1814,8 @@ class GenerationOptions:
     log_probabilities : bool
         Whether log-probabilities are told: of the model's own distribution.
     prefill_chunk : int, optional
-        Prompts are evaluated in pieces of at most so many tokens (models with bindings).
+        Prompts are evaluated in pieces of at most so many tokens (models with bindings). By default a `Generator` takes
+        512, or as many as `input_ids` is declared for, and `refeed.runtime.generate` takes all at once.
     drop_finished : bool
         Whether a `Generator` lets rows go that have ended, so that they cost nothing.
     first_row : int

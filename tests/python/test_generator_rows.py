@@ -84,6 +84,33 @@ class TestRowsThatHaveEnded:
         assert generator.generate(max_new_tokens=2).tokens == [after_history(said, 2)]
 
 
+class TestPieces:
+    """A prompt goes in by pieces, whoever says how large."""
+
+    def test_by_default(self) -> None:
+        """The token is the number of columns of the last run."""
+        proto = models.of_width(2000)
+        proto.graph.input.append(graphs.info("past", models.FLOAT, [2]))
+        proto.graph.output.append(graphs.info("present", models.FLOAT, [2]))
+        proto.graph.node.append(helper.make_node("Neg", ["past"], ["present"]))
+        model, _ = refeed.bind(proto, pairs=[("past", "present")])
+        prompt = [1] * 1100
+        for chunk, want in ((None, 1100 - 2 * 512), (1500, 1100), (1000, 100)):
+            made = refeed.generate(model, prompt, max_new_tokens=2, prefill_chunk=chunk)
+            assert made.tokens == [[want, 1]]
+        # The native call evaluates it at once.
+        feeds = {"input_ids": np.array([prompt]), "past": np.zeros(2, np.float32)}
+        options = runtime.GenerationOptions(max_new_tokens=1)
+        assert runtime.generate(model, runtime.RuntimeContext(), feeds, options).numpy()[0, -1] == 1100
+
+    def test_as_many_as_the_model_takes(self) -> None:
+        proto = models.of_history()
+        proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+        model, _ = refeed.bind(proto, pairs=[("past", "present")])
+        made = refeed.generate(model, [[4, 2, 9], [3, 3]], max_new_tokens=5)
+        assert made.tokens == [after_history([4, 2, 9], 5), after_history([3, 3], 5)]
+
+
 class TestForks:
     def test_rows_are_counted_anew(self) -> None:
         fork = history(PROMPTS).fork(2)

@@ -25,6 +25,8 @@ pub(super) struct Decoder {
     gone: Vec<Row>,
     /// The size of the vocabulary, once it is known.
     vocabulary: Option<usize>,
+    /// Most columns at a time where a call says nothing; all where nobody does.
+    piece: Option<usize>,
 }
 
 impl Decoder {
@@ -44,7 +46,13 @@ impl Decoder {
             rows,
             gone: Vec::new(),
             vocabulary: None,
+            piece: None,
         }
+    }
+
+    /// Says how many columns are evaluated at a time where a call says nothing.
+    pub(super) fn in_pieces(&mut self, columns: usize) {
+        self.piece = Some(columns);
     }
 
     /// What runs the model on the first row.
@@ -99,6 +107,7 @@ impl Decoder {
             rows: self.rows.clone(),
             gone: self.gone.clone(),
             vocabulary: self.vocabulary,
+            piece: self.piece,
         })
     }
 
@@ -137,7 +146,7 @@ impl Decoder {
         let mut step = Step {
             context: &self.context,
             roles: &self.roles,
-            chunk,
+            chunk: chunk.or(self.piece),
             control,
             interrupt: Interrupt::new(control),
         };

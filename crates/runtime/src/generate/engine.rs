@@ -75,8 +75,9 @@ pub(super) struct Batch {
     axes: Result<BatchAxes, String>,
     /// By graph input, of those that the caller feeds.
     feeds: Vec<(usize, FeedAxis)>,
-    /// The rows that the model is declared for.
+    /// The rows that the model is declared for, and the tokens of each at a time.
     declared: Option<usize>,
+    columns: Option<usize>,
     /// A bound input of a fixed shape: what a row leaves there depends on its padding too, for all that is known.
     recurrent: Option<Arc<str>>,
 }
@@ -105,7 +106,8 @@ impl Batch {
         roles: &Roles,
         fixed: &[(usize, RuntimeValue)],
     ) -> Batch {
-        let ids = dims(&model.inputs()[roles.ids.input].ty).and_then(<[Dim]>::first);
+        let ids = dims(&model.inputs()[roles.ids.input].ty);
+        let (ids, columns) = (ids.and_then(<[Dim]>::first), ids.and_then(|ids| ids.get(1)));
         let symbol = ids.filter(|dim| matches!(dim, Dim::Symbol(_)));
         let has_batch = |dims: &[Dim]| dims.iter().position(|dim| Some(dim) == symbol);
         let axis = |input: usize| {
@@ -163,6 +165,7 @@ impl Batch {
             axes: axes(),
             feeds: feeds.collect(),
             declared: ids.and_then(Dim::known),
+            columns: columns.and_then(Dim::known).filter(|columns| *columns > 0),
             recurrent: recurrent.map(|binding| Arc::clone(&binding.input)),
         }
     }
@@ -170,6 +173,11 @@ impl Batch {
     /// Whether the model is declared for one row at a time.
     pub(super) fn is_single(&self) -> bool {
         self.declared == Some(1)
+    }
+
+    /// The tokens of a row that the model is declared to take at a time.
+    pub(super) fn columns(&self) -> Option<usize> {
+        self.columns
     }
 
     /// Whether a retained value has a fixed shape, in which padding may leave its traces.

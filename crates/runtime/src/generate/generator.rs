@@ -39,6 +39,10 @@ pub struct GeneratorSettings {
     pub session_options: RuntimeSessionOptions,
 }
 
+/// Tokens of a prompt that are evaluated at a time where no option says otherwise: enough for matrix products, few enough
+/// that a call can be stopped soon and its intermediate values stay small.
+const PIECE: usize = 512;
+
 /// What needs rows that are evaluated one by one.
 const UNEQUAL: &str = "a batch of prompts that are evaluated one by one";
 
@@ -215,6 +219,7 @@ impl Generator {
         if apart {
             decoder.part()?;
         }
+        decoder.in_pieces(self.batch.columns().unwrap_or(PIECE));
         Ok(decoder)
     }
 

@@ -68,7 +68,8 @@ pub struct GenerationOptions {
     /// temperature.
     pub log_probabilities: bool,
     /// The prompt is evaluated in pieces of at most this many tokens, which bounds the memory of intermediate values.
-    /// Models with bindings only; others always see the whole prefix.
+    /// Models with bindings only; others always see the whole prefix. None: [`crate::generate`] evaluates it at once, a
+    /// [`crate::Generator`] 512 tokens at a time, or as many as `input_ids` is declared for.
     pub prefill_chunk: Option<usize>,
     /// Whether a [`crate::Generator`] lets rows go that have ended, so that they cost nothing from then on.
     pub drop_finished: bool,
