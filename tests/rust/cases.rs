@@ -19,7 +19,7 @@ pub(crate) fn folders() -> Vec<PathBuf> {
 #[test]
 fn every_exported_model_compiles() {
     let folders = folders();
-    assert_eq!(folders.len(), 16);
+    assert_eq!(folders.len(), 23);
     let mut faults = Vec::new();
     for folder in folders {
         let model = Model::load(folder.join("model.onnx"), &LoadOptions::default()).unwrap();
