@@ -123,6 +123,10 @@ def generate(
     >>> refeed.generate(model, "Once upon", tokenizer="decoder").text    # doctest: +SKIP
     ' a time'
     """
+    if isinstance(prompt, bytes | bytearray):
+        raise TypeError(f"prompt: expected a str or token ids, got {type(prompt)}")
+    if options is not None and not isinstance(options, GenerationOptions):
+        raise TypeError(f"options: expected GenerationOptions, got {type(options)}")
     common: dict[str, Any] = {
         "initial": initial,
         "feeds": feeds,

@@ -118,6 +118,8 @@ def test_a_folder_without_a_template(tmp_path: pathlib.Path) -> None:
         "{{ '%9999999999d' % 1 }}",
         "{{ '%.9999999999f' % 1 }}",
         "{{ '%*d' % (9999999999, 1) }}",
+        "{{ '%0999999999d'|format(1) }}",
+        "{% set x = 'a' * 500000000 %}b",
     ],
 )
 def test_a_few_characters_make_no_more_than_a_conversation(source: str) -> None:
@@ -125,6 +127,13 @@ def test_a_few_characters_make_no_more_than_a_conversation(source: str) -> None:
         ChatTemplate(source).render([])
 
 
+@pytest.mark.parametrize("source", ["{{ 'a'.center(10**10) }}", "{{ 'a'|center(10**10) }}", "{{ '1'.zfill(10**10) }}"])
+def test_texts_are_not_filled_up_without_end(source: str) -> None:
+    with pytest.raises(refeed.ValueTypeError, match="expected at most 16777216 characters, got 10000000000"):
+        ChatTemplate(source).render([])
+
+
 def test_products_and_forms_of_templates_work() -> None:
     source = "{{ '-' * 5 }}{{ 3 * 4 }}{{ 2 ** 10 }}{{ '%5.1f|%s 123456789012' % (2.25, 'x') }}{{ 'a' * -1 }}{{ 7 % 4 }}"
-    assert ChatTemplate(source).render([]) == "-----121024  2.2|x 1234567890123"
+    source += "{{ 'x'|center(3) }}{{ '%s'|format(5) }}"
+    assert ChatTemplate(source).render([]) == "-----121024  2.2|x 1234567890123 x 5"

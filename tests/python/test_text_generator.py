@@ -58,6 +58,19 @@ def test_pieces_are_the_text(folder: pathlib.Path) -> None:
     assert generator.generator.tokens[0][-30:] == tokens
 
 
+def test_arguments_that_are_none(folder: pathlib.Path) -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="tokenizer: expected a Tokenizer or a path, got <class 'int'>"):
+        refeed.generate(folder, BEGINNING, tokenizer=wrong)
+    wrong = {"max_new_tokens": 1}
+    for prompt in (BEGINNING, [1]):
+        with pytest.raises(TypeError, match="options: expected GenerationOptions, got <class 'dict'>"):
+            refeed.generate(folder, prompt, wrong)
+    wrong = b"Once"
+    with pytest.raises(TypeError, match="prompt: expected a str or token ids, got <class 'bytes'>"):
+        refeed.generate(folder, wrong)
+
+
 def test_log_probabilities(folder: pathlib.Path) -> None:
     made = refeed.generate(folder, BEGINNING, max_new_tokens=5, log_probabilities=True)
     ids = Tokenizer.beside(folder).encode(BEGINNING)

@@ -49,6 +49,27 @@ def _check_size(operator: str, left: Any, right: Any) -> None:
         raise ValueTypeError(f"chat template: expected at most {MOST_CHARACTERS} characters, got more by `{operator}`")
 
 
+def _check_numbers(function: Any, values: Sequence[Any]) -> None:
+    """Refuse a method of a text that is to fill it up to more than a conversation."""
+    if isinstance(getattr(function, "__self__", None), str):
+        most = max((value for value in values if isinstance(value, int)), default=0)
+        if most > MOST_CHARACTERS:
+            raise ValueTypeError(f"chat template: expected at most {MOST_CHARACTERS} characters, got {most}")
+
+
+def _checked(filters: Any, name: str) -> Any:
+    """Return a filter that refuses to write more than a conversation."""
+
+    def checked(text: Any, *values: Any, **names: Any) -> Any:
+        if name == "format":
+            _check_size("%", str(text), (*values, *names.values()))
+        else:
+            _check_numbers("".center, (*values, *names.values()))
+        return filters(text, *values, **names)
+
+    return checked
+
+
 class ChatTemplate:
     r"""A chat template.
 
@@ -86,12 +107,19 @@ class ChatTemplate:
 
             intercepted_binops = frozenset(("*", "**", "%"))
 
+            def call(self, context: Any, function: Any, *values: Any, **names: Any) -> Any:
+                _check_numbers(function, (*values, *names.values()))
+                return super().call(context, function, *values, **names)
+
             def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
                 _check_size(operator, left, right)
                 return super().call_binop(context, operator, left, right)
 
         environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
         environment.filters["tojson"] = _to_json
+        environment.filters |= {
+            name: _checked(environment.filters[name], name) for name in ("format", "center", "indent")
+        }
         environment.globals["raise_exception"] = _raise_exception
         environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
         self._special_tokens = dict(special_tokens or {})

@@ -108,6 +108,10 @@ class TextGenerator:
         session_options: RuntimeSessionOptions | None = None,
         **fields: Any,
     ) -> None:
+        if tokenizer is not None and not isinstance(tokenizer, Tokenizer | str | os.PathLike):
+            raise TypeError(f"tokenizer: expected a Tokenizer or a path, got {type(tokenizer)}")
+        if options is not None and not isinstance(options, GenerationOptions):
+            raise TypeError(f"options: expected GenerationOptions, got {type(options)}")
         place = tokenizer if isinstance(tokenizer, str | os.PathLike) else None
         if isinstance(model, str | os.PathLike):
             model = model_file(model)
