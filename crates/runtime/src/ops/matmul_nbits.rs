@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn weights() -> (Tensor, Tensor) {
-        let codes: Vec<u8> = (0..32).map(|i| i * 37).collect();
+        let codes: Vec<u8> = (0..32u8).map(|i| i.wrapping_mul(37)).collect();
         let codes = Tensor::from_slice(&[2, 2, 8], &codes).unwrap();
         (
             codes,
