@@ -40,13 +40,20 @@ FORMATS = {
 }
 
 
+def _filled(fill: Any, message: Any) -> PagedCacheProto:
+    """Return a new message that `fill` has filled from another."""
+    made = PagedCacheProto()
+    fill(made, message)
+    return made
+
+
 class Decoder:
     """A state with its context and kernel."""
 
     def __init__(self, selector: Any = None, partial_blocks: Any = "sealed", past: Any = None) -> None:
         self.context = RuntimeContext()
         more = {"format_selector": selector, "partial_blocks": partial_blocks}
-        self.kernel = register_paged_attention(self.context, **more)
+        self.kernel: Any = register_paged_attention(self.context, **more)
         past = PagedCacheProto() if past is None else past
         self.state = refeed.PersistentValueState(model(), {"past": past}, context=self.context)
 
@@ -86,8 +93,8 @@ def test_everything_that_looks_makes_it() -> None:
         "copy": lambda message: copy.copy(message).SerializeToString() == whole,
         "deepcopy": lambda message: copy.deepcopy(message).SerializeToString() == whole,
         "pickle": lambda message: pickle.loads(pickle.dumps(message)).SerializeToString() == whole,  # noqa: S301
-        "CopyFrom": lambda message: (made := PagedCacheProto(), made.CopyFrom(message), made == message)[2],
-        "MergeFrom": lambda message: (made := PagedCacheProto(), made.MergeFrom(message), made == message)[2],
+        "CopyFrom": lambda message: _filled(PagedCacheProto.CopyFrom, message) == message,
+        "MergeFrom": lambda message: _filled(PagedCacheProto.MergeFrom, message) == message,
         "same list": lambda message: message.blocks is message.blocks and message.blocks[0] is message.blocks[0],
         "DESCRIPTOR": lambda message: message.DESCRIPTOR.name == "PagedCacheProto",
     }
@@ -171,7 +178,8 @@ def test_threads_that_look_at_once_see_one_message() -> None:
         decoder.step(seed)
     for _ in range(20):
         message = decoder.state.values["past"]
-        barrier, seen = threading.Barrier(4), []
+        barrier = threading.Barrier(4)
+        seen: list[Any] = []
 
         def look(message: Any = message, barrier: Any = barrier, seen: Any = seen) -> None:
             barrier.wait()
