@@ -40,6 +40,13 @@ const fn wide_file<E: Accumulator, S: Simd<E>>() -> bool {
 /// ahead by itself then, but not far enough for keys of several cache lines.
 const NEAR: usize = 8;
 
+/// Query rows that are taken together, of those that are left.
+#[inline(always)]
+fn rows_at_once<T: Real, S: Simd<T::Acc>>(left: usize) -> usize {
+    let most = if wide_file::<T::Acc, S>() { 4 } else { 2 };
+    left.min(most)
+}
+
 /// Columns of a block of values, for this many query rows in all.
 #[inline(always)]
 fn block_columns<T: Real, S: Simd<T::Acc>>(count: usize) -> usize {
@@ -51,7 +58,8 @@ fn block_columns<T: Real, S: Simd<T::Acc>>(count: usize) -> usize {
     registers * S::LANES
 }
 
-/// Products of every query row with the listed keys, four keys and up to four rows at a time. Values are taken to be as wide as keys.
+/// Products of every query row with the listed keys, four keys and up to four rows at a time. Values are taken to be as
+/// wide as keys.
 #[inline(always)]
 pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
     s: S,
@@ -69,6 +77,9 @@ pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
     } else {
         0
     };
+    // A key of few registers is worked off before the next one's sums could hide behind it.
+    let close = size < 8 * S::LANES;
+    let wide = const { wide_file::<T::Acc, S>() };
     let mut n = 0;
     while n < keys.count {
         let soon = match ahead {
@@ -81,17 +92,24 @@ pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
         let places = [at(0), at(1), at(2), at(3)].map(|n| keys.place(n % TILE));
         let mut i = 0;
         while i < count {
-            let left = count - i;
-            let taken = if wide_file::<T::Acc, S>() && left >= 4 {
-                score_rows::<T, S, 4>(s, queries, size, i, (rows, places, soon), scores)
-            } else if wide_file::<T::Acc, S>() && left == 3 {
-                score_rows::<T, S, 3>(s, queries, size, i, (rows, places, soon), scores)
-            } else if left >= 2 {
-                score_rows::<T, S, 2>(s, queries, size, i, (rows, places, soon), scores)
-            } else {
-                score_rows::<T, S, 1>(s, queries, size, i, (rows, places, soon), scores)
+            i += match rows_at_once::<T, S>(count - i) {
+                4 if close && wide => {
+                    score_close::<T, S, 4>(s, queries, size, i, (rows, places), scores)
+                }
+                3 if close && wide => {
+                    score_close::<T, S, 3>(s, queries, size, i, (rows, places), scores)
+                }
+                2 if close => score_close::<T, S, 2>(s, queries, size, i, (rows, places), scores),
+                _ if close => score_close::<T, S, 1>(s, queries, size, i, (rows, places), scores),
+                4 if wide => {
+                    score_rows::<T, S, 4>(s, queries, size, i, (rows, places, soon), scores)
+                }
+                3 if wide => {
+                    score_rows::<T, S, 3>(s, queries, size, i, (rows, places, soon), scores)
+                }
+                2 => score_rows::<T, S, 2>(s, queries, size, i, (rows, places, soon), scores),
+                _ => score_rows::<T, S, 1>(s, queries, size, i, (rows, places, soon), scores),
             };
-            i += taken;
         }
         n += 4;
     }
@@ -153,6 +171,95 @@ fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
             products[r][j] = s.add(acc[r][0], acc[r][1]);
         }
     }
+    put::<T, S, R>(s, products, i, places, scores);
+    R
+}
+
+/// As [`score_rows`], for keys of few registers: the four are read side by side, which loads a query row once for all.
+#[inline(always)]
+fn score_close<T: Real, S: Simd<T::Acc>, const R: usize>(
+    s: S,
+    queries: &[T::Acc],
+    size: usize,
+    i: usize,
+    (keys, places): ([&[T]; 4], [usize; 4]),
+    scores: &mut [T::Acc],
+) -> usize {
+    let l = S::LANES;
+    let zero = s.splat(T::Acc::ZERO);
+    let mut query: [&[T::Acc]; R] = [&[]; R];
+    for (r, row) in query.iter_mut().enumerate() {
+        *row = &queries[(i + r) * size..][..size];
+    }
+    let mut key = keys;
+    for row in &mut key {
+        *row = &row[..size];
+    }
+    let mut acc = [[zero; 4]; R];
+    let mut d = 0;
+    while d + 2 * l <= size {
+        // Two registers of each under one check of their bounds.
+        let (mut q, mut k) = (query, key);
+        for row in &mut q {
+            *row = &row[d..][..2 * l];
+        }
+        for row in &mut k {
+            *row = &row[d..][..2 * l];
+        }
+        step(s, 0, &q, &k, &mut acc);
+        step(s, l, &q, &k, &mut acc);
+        d += 2 * l;
+    }
+    if d + l <= size {
+        step(s, d, &query, &key, &mut acc);
+        d += l;
+    }
+    if d < size {
+        let mut k = [zero; 4];
+        for j in 0..4 {
+            k[j] = load_part(s, &key[j][d..], T::default());
+        }
+        for r in 0..R {
+            let q = load_part(s, &query[r][d..], T::Acc::ZERO);
+            for j in 0..4 {
+                acc[r][j] = s.fma(q, k[j], acc[r][j]);
+            }
+        }
+    }
+    put::<T, S, R>(s, acc, i, places, scores);
+    R
+}
+
+/// Multiplies the register at `d` of each query row with that of each key.
+#[inline(always)]
+fn step<T: Real, S: Simd<T::Acc>, const R: usize>(
+    s: S,
+    d: usize,
+    queries: &[&[T::Acc]; R],
+    keys: &[&[T]; 4],
+    acc: &mut [[S::V; 4]; R],
+) {
+    let mut k = [s.splat(T::Acc::ZERO); 4];
+    for j in 0..4 {
+        k[j] = T::load(s, &keys[j][d..]);
+    }
+    for r in 0..R {
+        let q = s.load(&queries[r][d..]);
+        for j in 0..4 {
+            acc[r][j] = s.fma(q, k[j], acc[r][j]);
+        }
+    }
+}
+
+/// Sums up products and writes them to the places of the four keys.
+#[inline(always)]
+fn put<T: Real, S: Simd<T::Acc>, const R: usize>(
+    s: S,
+    products: [[S::V; 4]; R],
+    i: usize,
+    places: [usize; 4],
+    scores: &mut [T::Acc],
+) {
     for r in 0..R {
         let sums = s.sum_four(products[r]);
         let scores = &mut scores[(i + r) * TILE..][..TILE];
@@ -165,7 +272,6 @@ fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
             }
         }
     }
-    R
 }
 
 /// Values that are added at a time: their rows stay in the first cache for all query rows.
@@ -184,22 +290,19 @@ pub(super) fn add_listed<T: Real, S: Simd<T::Acc>>(
     if width == 0 {
         return;
     }
+    let wide = const { wide_file::<T::Acc, S>() };
     let count = weights.len() / TILE;
     let mut n = 0;
     while n < values.count {
         let mut i = 0;
         while i < count {
-            let left = count - i;
-            let taken = if wide_file::<T::Acc, S>() && left >= 4 {
-                add_rows::<T, S, 4>(s, weights, i, (values, n), width, sums, stride)
-            } else if wide_file::<T::Acc, S>() && left == 3 {
-                add_rows::<T, S, 3>(s, weights, i, (values, n), width, sums, stride)
-            } else if left >= 2 {
-                add_rows::<T, S, 2>(s, weights, i, (values, n), width, sums, stride)
-            } else {
-                add_rows::<T, S, 1>(s, weights, i, (values, n), width, sums, stride)
+            let at = (values, n);
+            i += match rows_at_once::<T, S>(count - i) {
+                4 if wide => add_rows::<T, S, 4>(s, weights, i, at, width, sums, stride),
+                3 if wide => add_rows::<T, S, 3>(s, weights, i, at, width, sums, stride),
+                2 => add_rows::<T, S, 2>(s, weights, i, at, width, sums, stride),
+                _ => add_rows::<T, S, 1>(s, weights, i, at, width, sums, stride),
             };
-            i += taken;
         }
         n += STEP;
     }
