@@ -2,7 +2,7 @@ use super::{
     ContextError, KernelContext, MapKeys, MapValue, MapValues, RuntimeContext,
     RuntimeContextOptions, ValueKind,
 };
-use crate::{RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, StateError, StorageReport};
+use crate::{RuntimeEventAction, RuntimeSession, RuntimeSessionOptions, StateError};
 use refeed_graph::{LoadOptions, Model, parser};
 use refeed_values::{RuntimeSequence, RuntimeValue, Tensor};
 
@@ -228,7 +228,7 @@ fn an_edit_that_cannot_be_recorded_is_not_made() {
     refused(&|| values.set("y", scalar(2.0), ValueKind::Input));
     refused(&|| values.remove("x").map(drop));
     refused(&|| {
-        let report = StorageReport::default();
+        let report = crate::StorageReport::default();
         context.record_event(RuntimeEventAction::PersistentStorage, "mine", report)
     });
     assert_eq!(
