@@ -346,7 +346,7 @@ def test_contexts_accept_only_what_works() -> None:
 
 def test_stateless_sessions_check_feeds_and_outputs() -> None:
     session = runtime.RuntimeSession(graphs.accumulate())
-    with pytest.raises(refeed.ValueTypeError, match="missing current input `past`"):
+    with pytest.raises(refeed.ValueTypeError, match="missing current input `past`: the model binds no input"):
         session.run({"delta": ONES})
     with pytest.raises(refeed.ValueTypeError, match="unknown graph input"):
         session.run({"delta": ONES, "past": ONES, "more": ONES})

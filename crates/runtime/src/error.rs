@@ -231,6 +231,12 @@ pub enum StateError {
     /// An input is neither fed nor given by an initializer.
     #[error("missing current input `{0}`")]
     MissingInput(String),
+    /// The same, of a model that binds nothing: its caches may be meant to be bound.
+    #[error(
+        "missing current input `{0}`: the model binds no input to an output, so each must be fed; `bind` says which output \
+         is the next value of which input"
+    )]
+    MissingUnbound(String),
     /// A bound input has no initial value.
     #[error("missing initial whole input `{0}`")]
     MissingInitial(String),

@@ -292,7 +292,10 @@ impl Workspace {
                     continue;
                 }
                 let name = core.model.inputs()[position].name.to_string();
-                return Err(StateError::MissingInput(name));
+                return Err(match core.model.bindings().is_empty() {
+                    true => StateError::MissingUnbound(name),
+                    false => StateError::MissingInput(name),
+                });
             };
             if let Some(clash) = rule.check(value, &mut self.table)? {
                 note_clash(core.uses, clash, &mut self.warnings)?;

@@ -76,7 +76,7 @@ fn a_session_runs_on_what_a_context_keeps() {
     let (session, context) = (session(), RuntimeContext::default());
     let values = context.values();
     let lacking = session.run_context(&context, None);
-    assert!(matches!(lacking, Err(StateError::MissingInput(name)) if name == "a"));
+    assert!(matches!(lacking, Err(StateError::MissingUnbound(name)) if name == "a"));
     values.put("a", pair(1.0, 2.0), ValueKind::Input).unwrap();
     values
         .put("elsewhere", scalar(1.0), ValueKind::Input)
