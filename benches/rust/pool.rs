@@ -1,6 +1,7 @@
 //! What sharing a job costs, from which the bounds in `refeed_kernels::Compute::parallel` follow: until all threads were
 //! in the job, with the others spinning and asleep; what the caller alone spends; and jobs of growing size on one thread and
 //! on all. Prints the least time and quartiles, because what interrupts a measurement only ever adds to it.
+#![allow(clippy::print_stdout)] // a program that shows tables
 
 use refeed_kernels::{Isa, ThreadPool, vecmath};
 use std::hint::{black_box, spin_loop};
