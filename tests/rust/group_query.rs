@@ -208,10 +208,12 @@ fn rows_of_different_length_are_written_over_in_a_cache_of_fixed_extent() {
         last = Some(fixed_step(on, [4 + step, 2 + step], 10 * step, &mut want));
         let report = sums(&context);
         assert_eq!(report.append_copied_bytes, ROW);
-        let copied = if step < 2 { 8 * ROW } else { ROW };
+        // The memory of the initial values is the second buffer, since nobody else holds it.
+        let first = step == 0;
+        let copied = if first { 8 * ROW } else { ROW };
         assert_eq!(report.prefix_copied_bytes, copied, "step {step}");
-        assert_eq!(report.reuse_count, if step < 2 { 0 } else { 2 });
-        assert_eq!(report.allocations, if step < 2 { 2 } else { 0 });
+        assert_eq!(report.reuse_count, if first { 0 } else { 2 });
+        assert_eq!(report.allocations, if first { 2 } else { 0 });
     }
     // Rows may go back, and what was handed out stays: two older outputs alive cost a copy.
     let held = [last.take(), Some(fixed_step(on, [3, 7], 90, &mut want))];
