@@ -52,13 +52,16 @@ def test_every_model_of_the_package_and_of_ours_that_the_package_accepts_is_acce
     packaged = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data"
     paths = [*packaged.rglob("*.onnx"), *(root / "tests" / "data").rglob("*.onnx")]
     assert len(paths) > 150
-    both = 0
+    refused = []
     for path in paths:
         theirs, found = refuses(onnx.checker.check_model, path), refuses(checker.check_model, path)
         assert (theirs is None) == (found is None), (path, theirs, found)
         assert refuses(verify.verify_model, path) is None
-        both += theirs is None
-    assert both >= len(paths) - 1
+        if theirs is not None:
+            refused.append(path.parent.name)
+            assert "SimplifiedLayerNormalization" in theirs
+    # One exporter writes an operator of its own into the domain ai.onnx.
+    assert all(name.startswith("genai_") for name in refused), refused
 
 
 def test_full_check_refuses_types_that_contradict_each_other() -> None:

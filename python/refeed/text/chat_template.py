@@ -4,8 +4,7 @@ import datetime
 import json
 import os
 import pathlib
-import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from refeed.errors import ValueTypeError
@@ -15,8 +14,6 @@ __all__ = ["ChatTemplate"]
 
 # A conversation is far smaller; a template that writes more does not end.
 MOST_CHARACTERS = 16 << 20
-# A conversion of `%`: its width and its precision.
-FORM = re.compile(r"%(?:\([^)]*\))?[#0\- +]*([0-9]+|\*)?(?:\.([0-9]+|\*))?")
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
 
 
@@ -27,47 +24,6 @@ def _raise_exception(message: str) -> NoReturn:
 def _to_json(value: Any, indent: int | None = None, ensure_ascii: bool = False) -> str:
     # As model authors expect it: jinja2's own filter writes HTML entities.
     return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
-
-
-def _check_size(operator: str, left: Any, right: Any) -> None:
-    """Refuse what a few characters of a template would make larger than any conversation."""
-    size = 0.0
-    if operator == "*":
-        for part, count in ((left, right), (right, left)):
-            if isinstance(part, Sized) and isinstance(count, int):
-                size = max(size, len(part) * float(min(count, MOST_CHARACTERS + 1)))
-    elif operator == "**" and isinstance(left, int) and isinstance(right, int):
-        size = left.bit_length() * float(min(max(right, 0), MOST_CHARACTERS + 1))
-    elif operator == "%" and isinstance(left, str):
-        # Widths and precisions, and those that come as values.
-        widths = [digits for found in FORM.finditer(left) for digits in found.groups() if digits]
-        values = right if isinstance(right, tuple) else (right,)
-        given = [value for value in values if isinstance(value, int)] if "*" in widths else []
-        sizes = [*(int(digits[:12]) for digits in widths if digits != "*"), *map(abs, given)]
-        size = float(min(max(sizes, default=0), MOST_CHARACTERS + 1))
-    if size > MOST_CHARACTERS:
-        raise ValueTypeError(f"chat template: expected at most {MOST_CHARACTERS} characters, got more by `{operator}`")
-
-
-def _check_numbers(function: Any, values: Sequence[Any]) -> None:
-    """Refuse a method of a text that is to fill it up to more than a conversation."""
-    if isinstance(getattr(function, "__self__", None), str):
-        most = max((value for value in values if isinstance(value, int)), default=0)
-        if most > MOST_CHARACTERS:
-            raise ValueTypeError(f"chat template: expected at most {MOST_CHARACTERS} characters, got {most}")
-
-
-def _checked(filters: Any, name: str) -> Any:
-    """Return a filter that refuses to write more than a conversation."""
-
-    def checked(text: Any, *values: Any, **names: Any) -> Any:
-        if name == "format":
-            _check_size("%", str(text), (*values, *names.values()))
-        else:
-            _check_numbers("".center, (*values, *names.values()))
-        return filters(text, *values, **names)
-
-    return checked
 
 
 class ChatTemplate:
@@ -98,27 +54,16 @@ class ChatTemplate:
 
     def __init__(self, source: str, special_tokens: Mapping[str, str] | None = None) -> None:
         try:
-            import jinja2.sandbox
+            import jinja2
+
+            from refeed.text.template_sandbox import Sandbox, checked
         except ImportError:
             raise ImportError("chat templates need the package `jinja2`: pip install 'refeed[text]'") from None
 
-        class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
-            """A sandbox in which no product, power or form is larger than a conversation."""
-
-            intercepted_binops = frozenset(("*", "**", "%"))
-
-            def call(self, context: Any, function: Any, *values: Any, **names: Any) -> Any:
-                _check_numbers(function, (*values, *names.values()))
-                return super().call(context, function, *values, **names)
-
-            def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-                _check_size(operator, left, right)
-                return super().call_binop(context, operator, left, right)
-
-        environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+        environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
         environment.filters["tojson"] = _to_json
         environment.filters |= {
-            name: _checked(environment.filters[name], name) for name in ("format", "center", "indent")
+            name: checked(environment.filters[name], name) for name in ("format", "center", "indent")
         }
         environment.globals["raise_exception"] = _raise_exception
         environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
