@@ -113,7 +113,7 @@ fn policy<T: std::str::FromStr<Err = UnknownPolicy>>(
     what: &str,
 ) -> PyResult<T> {
     let text = value.cast::<PyString>().map_err(|_| {
-        PyTypeError::new_err(format!("{what}: expected a str, got {}", class_of(&value)))
+        PyTypeError::new_err(format!("{what}: expected a str, got {}", class_of(value)))
     })?;
     text.to_str()?.parse().map_err(|error: UnknownPolicy| {
         Class::ValueType.error(value.py(), format_args!("{what}: {error}"))

@@ -87,7 +87,7 @@ impl Source {
         if object.hasattr("SerializeToString")? {
             return Ok(Source::Message(prost_of(object)?));
         }
-        let got = class_of(&object);
+        let got = class_of(object);
         Err(PyTypeError::new_err(format!(
             "model: expected a path, bytes, a ModelProto or a refeed.Model, got {got}"
         )))

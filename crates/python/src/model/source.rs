@@ -51,7 +51,7 @@ pub(crate) fn model(source: &Bound<'_, PyAny>, mmap: bool) -> PyResult<Model> {
             .cast_into::<PyBytes>()?;
         return from_bytes(py, &bytes, &options);
     }
-    let kind = class_of(&source);
+    let kind = class_of(source);
     Err(PyTypeError::new_err(format!(
         "model: expected a path, bytes, a ModelProto or a refeed.Model, got {kind}"
     )))

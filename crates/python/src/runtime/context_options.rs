@@ -40,7 +40,7 @@ fn check_verbose(py: Python<'_>, verbose: i64) -> PyResult<()> {
 /// The one device, `"cpu"`, by its name.
 fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
     let Ok(name) = device.cast::<PyString>() else {
-        let got = class_of(&device);
+        let got = class_of(device);
         return Err(PyTypeError::new_err(format!(
             "device: expected a str, got {got}"
         )));

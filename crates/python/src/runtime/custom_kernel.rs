@@ -30,7 +30,7 @@ pub(crate) fn factory(
     function: &Bound<'_, PyAny>,
 ) -> PyResult<impl Fn(&mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> + Send + Sync + 'static> {
     if !function.is_callable() {
-        let kind = class_of(&function);
+        let kind = class_of(function);
         return Err(PyTypeError::new_err(format!(
             "fn: expected a function of a node and an invocation, got {kind}"
         )));

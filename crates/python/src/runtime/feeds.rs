@@ -111,7 +111,7 @@ fn each<'py>(
             .try_for_each(|(key, value)| entry(key, value));
     }
     let Ok(mapping) = mapping.cast::<PyMapping>() else {
-        let kind = class_of(&mapping);
+        let kind = class_of(mapping);
         return Err(PyTypeError::new_err(format!(
             "{role}: expected a dict, got {kind}"
         )));

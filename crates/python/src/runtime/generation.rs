@@ -175,7 +175,7 @@ pub(crate) fn instance<'a, 'py, T: PyTypeInfo>(
 ) -> PyResult<Option<&'a Bound<'py, T>>> {
     let Some(value) = value else { return Ok(None) };
     value.cast::<T>().map(Some).map_err(|_| {
-        let (expected, got) = (T::type_object(value.py()), class_of(&value));
+        let (expected, got) = (T::type_object(value.py()), class_of(value));
         PyTypeError::new_err(format!("{what}: expected {expected}, got {got}"))
     })
 }

@@ -189,7 +189,7 @@ fn read_rows(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<i64>>> {
         false => tokens.clone(),
     };
     let wrong = || {
-        let kind = class_of(&tokens);
+        let kind = class_of(tokens);
         PyTypeError::new_err(format!(
             "tokens: expected token ids, or a list of lists of them, got {kind}"
         ))
@@ -331,7 +331,7 @@ impl PyGenerator {
         let options = self.options(py, options, fields)?;
         let completion = instance::<PyTaskCompletion>(completion, "completion")?;
         if let Some(callback) = callback.filter(|callback| !callback.is_callable()) {
-            let kind = class_of(&callback);
+            let kind = class_of(callback);
             let text = format!("callback: expected a callable, got {kind}");
             return Err(PyTypeError::new_err(text));
         }

@@ -329,7 +329,7 @@ impl PyKernelInvocation {
         let Ok(tensor) = past.cast::<PyTensor>() else {
             return Err(PyTypeError::new_err(format!(
                 "past: expected the name of an input or a Tensor, got {}",
-                class_of(&past)
+                class_of(past)
             )));
         };
         let tensor = tensor.borrow();

@@ -71,7 +71,7 @@ fn one_type(
     };
     for object in objects {
         if known.is_none() || Entry::of(object) != known {
-            let got = class_of(&object);
+            let got = class_of(object);
             let text = format!("{what}: expected {expected}, as the first says, got {got}");
             return Err(Class::ValueType.error(py, text));
         }

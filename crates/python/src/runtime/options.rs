@@ -29,7 +29,7 @@ pub(crate) struct Keywords<'a, 'py> {
 
 fn text<'a>(value: &'a Bound<'_, PyAny>, what: &str) -> PyResult<std::borrow::Cow<'a, str>> {
     value.extract().map_err(|_| {
-        PyTypeError::new_err(format!("{what}: expected a str, got {}", class_of(&value)))
+        PyTypeError::new_err(format!("{what}: expected a str, got {}", class_of(value)))
     })
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn flag(value: &Bound<'_, PyAny>, what: &str) -> PyResult<bool> {
         Ok(flag) => Ok(flag.is_true()),
         Err(_) => Err(PyTypeError::new_err(format!(
             "{what}: expected a bool, got {}",
-            class_of(&value)
+            class_of(value)
         ))),
     }
 }

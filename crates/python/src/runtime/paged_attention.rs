@@ -171,7 +171,7 @@ impl FormatSelector for Selector {
 /// What a selector returned: nothing for FLOAT, one format for both, or one for keys and one for values.
 fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
     let refused = || {
-        let kind = class_of(&chosen);
+        let kind = class_of(chosen);
         PyTypeError::new_err(format!(
             "format_selector: expected None, a PageFormat or a tuple of two, got {kind}"
         ))

@@ -82,7 +82,7 @@ fn encoded_of(
     match read(value, &catalogues_or_none(model)?)? {
         Some(refeed_values::RuntimeValue::Encoded(value)) => Ok(value),
         _ => {
-            let kind = class_of(&value);
+            let kind = class_of(value);
             Err(PyTypeError::new_err(format!(
                 "value: expected an EncodedValueProto or a SharedQuantizedValue, got {kind}"
             )))
@@ -201,7 +201,7 @@ pub(crate) fn add_quantization_parameters<'py>(
     let py = model.py();
     let refuse = |text: String| Class::ValueType.error(py, text);
     let Ok(name) = name.extract::<String>() else {
-        let kind = class_of(&name);
+        let kind = class_of(name);
         return Err(refuse(format!("name: expected a str, got {kind}")));
     };
     let given = [

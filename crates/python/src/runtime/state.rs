@@ -173,7 +173,7 @@ impl PyPersistentValueState {
                 (Ok(_), None) => return Err(PyTypeError::new_err("run() missing feeds")),
                 (Err(_), None) => (&self.context, context),
                 (Err(_), Some(_)) => {
-                    let kind = class_of(&context);
+                    let kind = class_of(context);
                     return Err(PyTypeError::new_err(format!(
                         "context: expected a RuntimeContext, got {kind}"
                     )));

@@ -36,7 +36,7 @@ pub(super) fn read_axes(axes: Option<&Bound<'_, PyAny>>) -> PyResult<BatchAxes> 
         return Ok(read);
     };
     let Ok(axes) = axes.cast::<PyDict>() else {
-        let kind = class_of(&axes);
+        let kind = class_of(axes);
         return Err(PyTypeError::new_err(format!(
             "axes: expected a dictionary of names to axes, got {kind}"
         )));
