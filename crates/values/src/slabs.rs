@@ -110,6 +110,8 @@ impl<T: Element> Slabs<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::{DType, Layout};
 
