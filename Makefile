@@ -78,11 +78,14 @@ tsan: ## Appending and reading forks under ThreadSanitizer
 tsan-states: ## States that append, are read, forked and cancelled on threads, under ThreadSanitizer; builds every crate again
 	$(TSAN) -p refeed-tests --lib -- forks completion operations_of_one_state
 
+# With a sanitizer, optimised kernels take most of the build and gain nothing.
+PLAIN_KERNELS := --config 'profile.dev.package.refeed-kernels.opt-level=1'
+
 asan: ## The memory crate and the states' tests under AddressSanitizer
 	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
 	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked -p refeed-values --lib --tests --target $(TARGET)
 	ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" \
-	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked -p refeed-tests --lib --target $(TARGET) -- \
+	CARGO_TARGET_DIR=target/asan cargo test --quiet --locked $(PLAIN_KERNELS) -p refeed-tests --lib --target $(TARGET) -- \
 	faults forks state_model feedback appends tails
 
 message-machine: ## 100,000 random edits beside official messages (after test-python)
