@@ -227,7 +227,7 @@ impl<'w> Walk<'_, 'w> {
 
     fn encoded(&mut self, rule: &StructRule, value: &EncodedValue) -> Checked {
         self.parameters(value)?;
-        check_encoded(value, &rule.declared, &rule.catalogues).or_else(|error| self.refuse(error))
+        check_encoded(value, &rule.declared, self.catalogues).or_else(|error| self.refuse(error))
     }
 
     /// The shared parameters that an encoded value refers to must be those of the model.

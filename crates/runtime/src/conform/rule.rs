@@ -32,7 +32,6 @@ pub(super) struct TensorRule {
 #[derive(Debug)]
 pub(super) struct StructRule {
     pub(super) declared: Arc<StructTypeProto>,
-    pub(super) catalogues: Catalogues,
     pub(super) layout: Layout,
     /// What is declared of pages, when it is a cache, and the memo of its blocks.
     pub(super) cache: Option<(PageRule, usize)>,
@@ -246,10 +245,10 @@ impl Symbols {
             }
             Some(_) => Layout::Packed,
         };
-        let catalogues = model.catalogues().map_err(Refused::Model)?.clone();
+        let catalogues = model.catalogues().map_err(Refused::Model)?;
         let pages = match layout {
             Layout::Packed => None,
-            _ => declared_pages(declared, &catalogues).ok(),
+            _ => declared_pages(declared, catalogues).ok(),
         };
         let cache = pages.map(|pages| {
             let mut dims = |dims: [Dim; 4]| {
@@ -264,7 +263,6 @@ impl Symbols {
         });
         Ok(Expected::Struct(StructRule {
             declared: declared.clone(),
-            catalogues,
             layout,
             cache,
         }))
