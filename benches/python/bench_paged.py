@@ -1,20 +1,23 @@
-"""A decode step over a long cache in pages of FLOAT, INT8, INT4 and INT2, beside a dense cache and onnxruntime.
+"""A decode step over a long cache in pages of FLOAT, INT8, INT4 and INT2, beside a dense cache and other runtimes.
 
 The dense cache is that of refeed's own `Attention`, in one piece. onnxruntime's GroupQueryAttention updates FLOAT,
-INT8 and INT4 caches in place. All get one new token and a cache of the same length; a whole `state.run` is timed of
-refeed, a run with bound memory of onnxruntime. Rounds alternate between all of them, so that what else the machine
-does hits each alike; what is printed is microseconds, each beside refeed's FLOAT pages of 16, and the codes beside
-the fastest onnxruntime cache of codes (more than 1: refeed is faster). `--clock processor` counts the time of this
-process alone: for one thread on a machine that others use too. Nothing about time is asserted.
+INT8 and INT4 caches in place; OpenVINO, where it is installed, appends to one of 8-bit codes. All get one new token
+and a cache of the same length; a whole `state.run` is timed of refeed, a run with bound memory of the others. Rounds
+alternate between all of them, so that what else the machine does hits each alike; what is printed is microseconds,
+each beside refeed's FLOAT pages of 16, and the codes beside the fastest cache of codes of the others (more than 1:
+refeed is faster). `--clock processor` counts the time of this process alone: for one thread on a machine that others
+use too. Nothing about time is asserted.
 """
 
 import argparse
 import os
+import sys
 import time
 
 import numpy as np
 import onnx
 import onnxruntime
+import openvino_cache
 from measure import bootstrap, report
 from onnx import TensorProto, helper
 from refeed import runtime
@@ -156,7 +159,7 @@ def main():
     parser.add_argument("--past", type=int, nargs="+", default=[4096])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="processors that all may use")
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
-    parser.add_argument("--refeed-only", action="store_true", help="leave onnxruntime out")
+    parser.add_argument("--refeed-only", action="store_true", help="leave the other runtimes out")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     # Before the first computation: a pool is sized once.
@@ -164,6 +167,11 @@ def main():
     clock = time.process_time if arguments.clock == "processor" else time.perf_counter
     rng = np.random.default_rng(0)
     results = {}
+    with_openvino = not arguments.refeed_only and openvino_cache.installed()
+    if with_openvino:
+        results["openvino"] = openvino_cache.version()
+    elif not arguments.refeed_only:
+        print("OpenVINO is not installed: its cache is left out", file=sys.stderr)
     for shape in ((32, 8, 128), (14, 2, 64)):
         for past in arguments.past:
             steps = {f"{name} in pages of 16": paged(*shape, past, kept, 16, rng) for name, kept in FORMATS.items()}
@@ -174,6 +182,8 @@ def main():
             if not arguments.refeed_only:
                 for bits, name in ((32, "FLOAT"), (8, "INT8"), (4, "INT4")):
                     steps[f"onnxruntime {name}"] = group_query(*shape, past, bits, arguments.threads, rng)
+            if with_openvino:
+                steps["OpenVINO u8"] = openvino_cache.step(*shape, past, arguments.threads, rng)
             times = {name: [] for name in steps}
             for round_number in range(arguments.rounds + 2):
                 for name, step in steps.items():
@@ -189,13 +199,13 @@ def rows_of(case, times):
     """Return the times of one case and what they are compared with."""
     results = {f"{case}: {name}, us": bootstrap(samples) for name, samples in times.items()}
     for name, samples in times.items():
-        if not name.startswith("onnxruntime"):
+        if not name.startswith(("onnxruntime", "OpenVINO")):
             results[f"{case}: {name} / FLOAT in pages of 16"] = bootstrap(samples / times["FLOAT in pages of 16"])
     for block in (16, 64):
         name = f"FLOAT in pages of {block}"
         results[f"{case}: {name} / FLOAT in one piece"] = bootstrap(times[name] / times["FLOAT in one piece"])
     results[f"{case}: INT4 / INT8"] = bootstrap(times["INT4 in pages of 16"] / times["INT8 in pages of 16"])
-    others = [name for name in ("onnxruntime INT8", "onnxruntime INT4") if name in times]
+    others = [name for name in ("onnxruntime INT8", "onnxruntime INT4", "OpenVINO u8") if name in times]
     if others:
         best = min(others, key=lambda name: np.median(times[name]))
         for name in ("INT8", "INT4"):

@@ -2368,7 +2368,7 @@ class PagedStatistics:
 
     @property
     def validated_pages(self) -> int:
-        """Pages that were looked at to check the cache; those that an earlier execution checked do not count."""
+        """Pages held to the rules for the first time; those that an earlier execution checked do not count."""
 
     @property
     def decoded_bytes(self) -> int:

@@ -5,13 +5,18 @@
 //! structure alone tells, as it does in a file.
 //!
 //! Checking reads extents and the two scalars of each page, never an element of a payload. Runs of pages are checked
-//! apart and joined, so that a run that was checked before need not be looked at again.
+//! apart and joined, so that a run that was checked before need not be looked at again: sequences know of each of their
+//! parts whether it is a run of pages that keep the rules (`summary`), and a check of a cache asks for that of the whole.
+
+mod memo;
+mod summary;
+
+pub use memo::CacheMemo;
+pub(crate) use summary::Pages;
+use summary::Payloads;
 
 use crate::encoded::Encoding;
-use crate::{
-    DType, EncodedValue, RuntimeSequence, RuntimeValue, SequenceMemo, StructValue, Tensor,
-    ValueError,
-};
+use crate::{DType, EncodedValue, RuntimeSequence, RuntimeValue, StructValue, Tensor, ValueError};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use thiserror::Error;
@@ -170,7 +175,10 @@ impl PageRun {
     /// # Errors
     /// When it is no page, or one that breaks a rule.
     pub fn of(value: &RuntimeValue) -> Result<PageRun, PageFault> {
-        let page = page(value)?;
+        PageRun::of_parts(&page(value)?)
+    }
+
+    fn of_parts(page: &Page<'_>) -> Result<PageRun, PageFault> {
         let key = payload_extents("key", page.key)?;
         let value = payload_extents("value", page.value)?;
         PageRun::new(page.start, page.length, key, value)
@@ -230,45 +238,6 @@ impl PageRun {
     }
 }
 
-/// What consecutive elements of a sequence are, as pages; sequences know it of all their parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pages {
-    /// One of them is not built as a page is.
-    Other,
-    /// They are built as pages are, but break a rule, or refer to parameters that lie elsewhere.
-    Built,
-    /// They keep all rules.
-    Checked(PageRun),
-}
-
-impl Pages {
-    /// One element.
-    pub(crate) fn of(value: &RuntimeValue) -> Pages {
-        let Ok(page) = page(value) else {
-            return Pages::Other;
-        };
-        let refers = |payload: &RuntimeValue| {
-            let encoded = payload.encoded();
-            encoded.is_some_and(|encoded| encoded.parameters().is_some())
-        };
-        match PageRun::of(value) {
-            Ok(run) if !refers(page.key) && !refers(page.value) => Pages::Checked(run),
-            _ => Pages::Built,
-        }
-    }
-
-    /// Both parts together.
-    pub(crate) fn join(&self, next: &Pages) -> Pages {
-        match (self, next) {
-            (Pages::Other, _) | (_, Pages::Other) => Pages::Other,
-            (Pages::Checked(a), Pages::Checked(b)) => {
-                a.join(b).map_or(Pages::Built, Pages::Checked)
-            }
-            _ => Pages::Built,
-        }
-    }
-}
-
 fn along(field: &str, axis: &str) -> String {
     format!("{field}.axis[\"{axis}\"]")
 }
@@ -321,11 +290,29 @@ pub fn has_paged_cache_structure(value: &RuntimeValue) -> bool {
 /// Whether a value is a paged cache that keeps all rules, and stands alone: no payload refers to parameters that lie
 /// elsewhere. O(1): sequences know it of their parts.
 pub fn is_whole_cache(value: &RuntimeValue) -> bool {
+    keeps(value, |payloads| payloads.whole)
+}
+
+/// Whether a value is a paged cache that keeps all rules, and attention can read every payload: dense numbers are aligned
+/// for their type, and codes are affine with FLOAT scales. O(1): sequences know it of their parts.
+pub fn is_decodable_cache(value: &RuntimeValue) -> bool {
+    keeps(value, |payloads| payloads.decodable)
+}
+
+fn keeps(value: &RuntimeValue, wanted: impl Fn(Payloads) -> bool) -> bool {
     blocks(value).is_some_and(|blocks| match blocks.pages() {
         None => true,
-        Some(Pages::Checked(run)) => run.start == 0,
+        Some(Pages::Checked(run, payloads)) => run.start == 0 && wanted(payloads),
         Some(_) => false,
     })
+}
+
+/// The page that holds a token of a cache that keeps all rules, with its position among the pages: O(log n). `None` past
+/// the last token.
+pub fn page_of_token(cache: &RuntimeValue, token: i64) -> Option<(usize, Page<'_>)> {
+    let ends_later = |pages: &Pages| pages.run().is_some_and(|run| run.end > token);
+    let (index, found) = blocks(cache)?.locate_pages(ends_later)?;
+    Some((index, page(found).ok()?))
 }
 
 /// Takes a page apart.
@@ -358,19 +345,19 @@ pub fn page(page: &RuntimeValue) -> Result<Page<'_>, PageFault> {
 /// Holds a whole cache to the rules: the first page starts at 0, each starts where the one before ends, holds at least
 /// one token and no more than it has room for; keys and values of a page are of one batch, one number of heads and one
 /// capacity; batch, heads and widths are the same in all pages; payloads are FLOAT, FLOAT16 or BFLOAT16, or encoded
-/// FLOAT with concrete extents.
+/// FLOAT with concrete extents. O(1) for a cache that keeps them: sequences know it of their parts.
 ///
 /// # Errors
 /// [`PageFault`] with the first page that breaks a rule.
 pub fn check(cache: &RuntimeValue) -> Result<CacheShape, PageFault> {
     let blocks = checked_blocks(cache)?;
     match blocks.pages() {
-        Some(Pages::Checked(run)) if run.start == 0 => Ok(CacheShape::of(Some(run))),
+        Some(Pages::Checked(run, _)) if run.start == 0 => Ok(CacheShape::of(Some(run))),
+        // Page after page, so that the fault has the position of its page.
         _ => check_in_order(blocks),
     }
 }
 
-/// Page after page, so that a fault has the position of its page.
 fn check_in_order(blocks: &RuntimeSequence) -> Result<CacheShape, PageFault> {
     let mut run: Option<PageRun> = None;
     for (index, page) in blocks.iter().enumerate() {
@@ -396,62 +383,6 @@ fn checked_blocks(cache: &RuntimeValue) -> Result<&RuntimeSequence, PageFault> {
     };
     let expected = "a structure of the one field `blocks`, a sequence";
     Err(fault("paged cache", expected, got))
-}
-
-/// What earlier checks found, so that a check looks only at pages that are new: a cache grown by one page is checked in
-/// O(log n). It keeps no page alive.
-///
-/// ```
-/// use refeed_values::paged_cache::{CacheMemo, cache_of};
-/// let mut memo = CacheMemo::default();
-/// assert_eq!(memo.check(&cache_of([])?).unwrap().tokens, 0);
-/// # Ok::<(), refeed_values::ValueError>(())
-/// ```
-#[derive(Debug, Default)]
-pub struct CacheMemo {
-    known: SequenceMemo<PageRun>,
-    looked_at: u64,
-}
-
-impl CacheMemo {
-    /// As [`check`].
-    ///
-    /// # Errors
-    /// As [`check`].
-    pub fn check(&mut self, cache: &RuntimeValue) -> Result<CacheShape, PageFault> {
-        let blocks = checked_blocks(cache)?;
-        let looked_at = &mut self.looked_at;
-        let run = blocks.fold(
-            &mut self.known,
-            &mut |_, page| {
-                *looked_at += 1;
-                PageRun::of(page)
-            },
-            &mut PageRun::join,
-        );
-        match run {
-            Ok(run) if run.is_none_or(|run| run.start == 0) => Ok(CacheShape::of(run)),
-            // Runs do not know where they stand.
-            _ => check_in_order(blocks),
-        }
-    }
-
-    /// Number of pages looked at so far; those that were known do not count.
-    pub fn looked_at(&self) -> u64 {
-        self.looked_at
-    }
-
-    /// The page that holds a token of a cache that was checked, with its position among the pages: O(log n). `None` past
-    /// the last token.
-    pub fn page_of_token<'c>(
-        &self,
-        cache: &'c RuntimeValue,
-        token: i64,
-    ) -> Option<(usize, Page<'c>)> {
-        let ends_later = |run: &PageRun| run.end > token;
-        let (index, found) = blocks(cache)?.locate(&self.known, ends_later)?;
-        Some((index, page(found).ok()?))
-    }
 }
 
 fn number(field: &str, value: &RuntimeValue) -> Result<i64, PageFault> {

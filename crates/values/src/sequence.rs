@@ -19,6 +19,7 @@ pub use groups::GROUP;
 pub use memo::SequenceMemo;
 pub use node::Iter;
 
+use crate::paged_cache::Pages;
 use crate::runtime_value::{MAX_DEPTH, RuntimeValue, ValueError};
 use crate::{Tensor, TensorError};
 use node::Node;
@@ -260,7 +261,8 @@ impl RuntimeSequence {
         leaf: &mut impl FnMut(usize, &'s RuntimeValue) -> Result<T, E>,
         join: &mut impl FnMut(&T, &T) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
-        memo.bound(self.len());
+        // An inner node a leaf.
+        memo.bound(self.len(), self.len().saturating_mul(2));
         let root = self.root.as_ref();
         root.map(|root| memo.fold(root, 0, leaf, join)).transpose()
     }
@@ -273,7 +275,25 @@ impl RuntimeSequence {
         memo: &SequenceMemo<T>,
         wanted: impl Fn(&T) -> bool,
     ) -> Option<(usize, &RuntimeValue)> {
-        memo.locate(self.root.as_ref()?, &wanted)
+        let known = |node: &Node| memo.get(node).is_some_and(&wanted);
+        self.root.as_ref()?.locate(known)
+    }
+
+    /// Makes all elements known to the memo; gives the number of those that were not, each once. O(log n) after a push.
+    pub(crate) fn meet(&self, memo: &mut SequenceMemo<()>) -> usize {
+        // Groups are at least half full where a sequence was made as a whole.
+        let parts = self.len() / (GROUP / 2);
+        memo.bound(self.len(), self.len().saturating_add(parts));
+        self.root.as_ref().map_or(0, |root| memo.meet(root))
+    }
+
+    /// The first element that is `wanted` as a page, with its position: O(log n). Descends only into parts that are wanted
+    /// too.
+    pub(crate) fn locate_pages(
+        &self,
+        wanted: impl Fn(&Pages) -> bool,
+    ) -> Option<(usize, &RuntimeValue)> {
+        self.root.as_ref()?.locate(|node| wanted(&node.pages()))
     }
 
     /// How deep structs and sequences nest in it, itself included.
@@ -297,7 +317,7 @@ impl RuntimeSequence {
     }
 
     /// What the elements are as pages of a cache, all together. O(1): parts know. `None` for an empty sequence.
-    pub(crate) fn pages(&self) -> Option<crate::paged_cache::Pages> {
+    pub(crate) fn pages(&self) -> Option<Pages> {
         self.root.as_ref().map(Node::pages)
     }
 

@@ -118,7 +118,7 @@ impl PyPagedStatistics {
         self.inner.peak_workspace_bytes
     }
 
-    /// Pages that were looked at to check the cache; those that an earlier execution checked do not count.
+    /// Pages held to the rules for the first time; those that an earlier execution checked do not count.
     #[getter]
     fn validated_pages(&self) -> u64 {
         self.inner.validated_pages

@@ -313,14 +313,12 @@ fn the_page_of_a_token_is_found() {
         .zip(lengths)
         .map(|(&start, length)| plain(start, length, 8));
     let cache = cache_of(pages).unwrap();
-    let mut memo = CacheMemo::default();
-    memo.check(&cache).unwrap();
     for token in 0..16 {
-        let (index, page) = memo.page_of_token(&cache, token).unwrap();
+        let (index, page) = page_of_token(&cache, token).unwrap();
         let expected = starts.iter().rposition(|&start| start <= token).unwrap();
         assert_eq!((index, page.start), (expected, starts[expected]), "{token}");
     }
-    assert!(memo.page_of_token(&cache, 16).is_none());
+    assert!(page_of_token(&cache, 16).is_none());
 }
 
 /// Pages of one token each; `REFEED_PAGES` sets how many, and with `--nocapture` the times are told.
@@ -339,7 +337,10 @@ fn a_long_cache_is_checked_once_and_an_append_looks_at_new_pages_alone() {
             .unwrap();
         page_of(start, length.clone(), payload.clone(), payload.clone()).unwrap()
     };
-    let mut pages = RuntimeSequence::from_values((0..count).map(page)).unwrap();
+    let made: Vec<RuntimeValue> = (0..count).map(page).collect();
+    let started = std::time::Instant::now();
+    let mut pages = RuntimeSequence::from_values(made).unwrap();
+    let joined = started.elapsed();
     let cache = |pages: &RuntimeSequence| -> RuntimeValue {
         let blocks = RuntimeValue::from(pages.clone());
         StructValue::new([(BLOCKS, blocks)]).unwrap().into()
@@ -355,7 +356,7 @@ fn a_long_cache_is_checked_once_and_an_append_looks_at_new_pages_alone() {
     pages.push(page(count)).unwrap();
     assert_eq!(memo.check(&cache(&pages)).unwrap().tokens, count as i64 + 1);
     eprintln!(
-        "{count} pages: {first:?}, one more: {:?}",
+        "{count} pages: {joined:?} as a sequence, {first:?} for a reader, one more: {:?}",
         started.elapsed()
     );
     // One new page, and new nodes along one path.
@@ -408,4 +409,42 @@ fn sequences_know_of_their_pages() {
     assert_eq!(known(&cache(&pages)), (true, false));
     assert!(is_whole_cache(&cache_of([]).unwrap()));
     assert_eq!(known(&scalar(1).into()), (false, false));
+}
+
+/// What sequences know of payloads is the same wherever the pages stand.
+#[test]
+fn sequences_know_which_payloads_attention_can_read() {
+    let misaligned = {
+        let bytes = Extent::new(DType::Float, &[2, 3, 2, 5]).unwrap().bytes() + 1;
+        let memory = Tensor::from_slice(&[bytes], &vec![0u8; bytes]).unwrap();
+        let layout = crate::Layout::contiguous(&[2, 3, 2, 5]);
+        let tensor = Tensor::from_parts(DType::Float, layout, 1, memory.into_buffer()).unwrap();
+        assert!(!tensor.is_aligned());
+        RuntimeValue::from(tensor)
+    };
+    let halves = {
+        let bytes = Extent::new(DType::Int4, &[2, 3, 2, 4]).unwrap().bytes();
+        let payload = Tensor::from_slice(&[bytes], &vec![0u8; bytes]).unwrap();
+        let scale = Tensor::scalar(half::f16::ONE).unwrap();
+        let affine = Affine::per_tensor(DType::Int4, scale);
+        EncodedValue::affine(affine, (DType::Float, &[2, 3, 2, 4]), payload).unwrap()
+    };
+    let (key, value) = (
+        || dense(DType::Float, &[2, 3, 2, 5]),
+        || coded(DType::Uint2, &[2, 3, 2, 4], 0.5, DType::Float),
+    );
+    for at in [0, 20, 39] {
+        for (other, decodable) in [
+            ([key(), value()], true),
+            ([misaligned.clone(), value()], false),
+            ([key(), halves.clone().into()], false),
+        ] {
+            let mut pages: Vec<_> = (0..40).map(|page| plain(2 * page, 2, 2)).collect();
+            let [key, value] = other;
+            pages[at] = made(2 * at as i64, 2, key, value);
+            let cache = cache_of(pages).unwrap();
+            assert!(is_whole_cache(&cache) && check(&cache).is_ok());
+            assert_eq!(is_decodable_cache(&cache), decodable, "{at}");
+        }
+    }
 }

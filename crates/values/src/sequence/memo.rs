@@ -1,5 +1,6 @@
 //! What was found out about the nodes of sequences, kept by node.
 
+use super::groups::GROUP;
 use super::node::{Node, WeakNode};
 use crate::runtime_value::RuntimeValue;
 use std::collections::HashMap;
@@ -74,14 +75,15 @@ impl<T> SequenceMemo<T> {
         held.lives().then_some(result)
     }
 
-    /// Sets the bound for a sequence of this size, and makes room under it.
-    pub(super) fn bound(&mut self, size: usize) {
+    /// Sets the bound for a sequence of this size, and makes room under it; `entries` are those of a sequence that is new as
+    /// a whole.
+    pub(super) fn bound(&mut self, size: usize, entries: usize) {
         self.limit = size.saturating_mul(PER_ELEMENT).max(LEAST);
         self.make_room();
-        // A sequence that is new as a whole has twice as many nodes as elements; a table that grows to that step by step
-        // moves every entry again and again. Without the memory for it, it grows as it can.
+        // A table that grows to all of them step by step moves every entry again and again. Without the memory for it, it
+        // grows as it can.
         if self.known.is_empty() {
-            let _ = self.known.try_reserve(size.saturating_mul(2));
+            let _ = self.known.try_reserve(entries);
         }
     }
 
@@ -128,27 +130,23 @@ impl<T: Clone> SequenceMemo<T> {
     }
 }
 
-impl<T> SequenceMemo<T> {
-    pub(super) fn locate<'s>(
-        &self,
-        root: &'s Node,
-        wanted: &impl Fn(&T) -> bool,
-    ) -> Option<(usize, &'s RuntimeValue)> {
-        let (mut node, mut start) = (root, 0);
-        if !self.get(node).is_some_and(wanted) {
-            return None;
-        }
-        loop {
-            match node {
-                Node::Leaf(value) => return Some((start, value)),
-                Node::Inner(inner) if self.get(&inner.front).is_some_and(wanted) => {
-                    node = &inner.front;
-                }
-                Node::Inner(inner) if self.get(&inner.back).is_some_and(wanted) => {
-                    start += inner.front.size();
-                    node = &inner.back;
-                }
-                Node::Inner(_) => return None,
+impl SequenceMemo<()> {
+    /// Makes all elements known; gives the number of those that were not. Parts of a group or less have no entry of their
+    /// own, as their elements have: that halves the table.
+    pub(super) fn meet(&mut self, node: &Node) -> usize {
+        match node {
+            Node::Inner(inner) if node.size() <= GROUP => {
+                self.meet(&inner.front) + self.meet(&inner.back)
+            }
+            _ if self.get(node).is_some() => 0,
+            Node::Inner(inner) => {
+                let new = self.meet(&inner.front) + self.meet(&inner.back);
+                self.keep(node, ());
+                new
+            }
+            Node::Leaf(_) => {
+                self.keep(node, ());
+                1
             }
         }
     }

@@ -134,6 +134,27 @@ impl Node {
         }
     }
 
+    /// The first element that is `wanted`, with its position. Descends only into parts that are wanted too.
+    pub(super) fn locate(&self, wanted: impl Fn(&Node) -> bool) -> Option<(usize, &RuntimeValue)> {
+        let (mut node, mut start) = (self, 0);
+        if !wanted(node) {
+            return None;
+        }
+        loop {
+            match node {
+                Node::Leaf(value) => return Some((start, value)),
+                Node::Inner(inner) if wanted(&inner.front) => {
+                    node = &inner.front;
+                }
+                Node::Inner(inner) if wanted(&inner.back) => {
+                    start += inner.front.size();
+                    node = &inner.back;
+                }
+                Node::Inner(_) => return None,
+            }
+        }
+    }
+
     /// Which node this is, among those that live.
     pub(super) fn address(&self) -> usize {
         match self {

@@ -376,6 +376,36 @@ fn memos_keep_no_payload_alive() {
     assert_eq!(looked, 70);
 }
 
+proptest! {
+    /// After any edits a memo meets each element once, wherever the tree turned. Rule 6.3.3.
+    #[test]
+    fn elements_are_met_once(
+        // Long enough that a memo has room for all of it.
+        first in 200i64..400,
+        edits in prop::collection::vec((0u8..6, any::<usize>()), 0..40),
+    ) {
+        let mut tree = RuntimeSequence::from_values((0..first).map(number)).unwrap();
+        let mut memo = SequenceMemo::<()>::default();
+        // All that there ever was is kept, so that an address is that of one element.
+        let (mut kept, mut seen) = (vec![tree.clone()], std::collections::HashSet::new());
+        for (edit, at) in edits {
+            let len = tree.len();
+            match edit {
+                0 if len > 0 => drop(tree.remove(at % len).unwrap()),
+                1 if len > 0 => tree.set(at % len, number(1)).unwrap(),
+                2 => tree.insert(at % (len + 1), number(2)).unwrap(),
+                3 if len < 500 => tree = tree.concat(&tree).unwrap(),
+                4 => tree = kept[at % kept.len()].clone(),
+                _ => tree.push(number(3)).unwrap(),
+            }
+            kept.push(tree.clone());
+            let new = tree.iter().filter(|&value| seen.insert(std::ptr::from_ref(value))).count();
+            prop_assert_eq!(tree.meet(&mut memo), new);
+            prop_assert_eq!(tree.meet(&mut memo), 0);
+        }
+    }
+}
+
 #[test]
 fn memos_are_bounded_by_what_was_folded_last() {
     let mut memo = SequenceMemo::default();

@@ -360,7 +360,7 @@ impl PagedAttention {
             .map_or(0, |before| past.saturating_sub(before));
         let pages = match low >= past {
             true => Vec::new(),
-            false => pages_from(memo, operands.past, low)?,
+            false => pages_from(operands.past, low)?,
         };
         let problem = PagedProblem {
             query: query.view()?,

@@ -17,7 +17,7 @@ pub struct Statistics {
     /// Bytes of one double a value column: what a computation needs that walks over one query row at a time. Of several
     /// executions, the most.
     pub peak_workspace_bytes: u64,
-    /// Pages that were looked at to check the cache; those that an earlier execution checked do not count.
+    /// Pages that were held to the rules for the first time; those that an earlier execution checked do not count.
     pub validated_pages: u64,
     /// FLOAT bytes of codes that were turned into numbers, in registers mostly: once for all query rows and heads that share
     /// them.

@@ -128,16 +128,72 @@ fn old_pages_are_skipped() {
     for seed in 0..40 {
         past = step(&kernel, &past, 1, seed).present;
     }
-    let memo = Mutex::new(Memo::default());
-    lock(&memo).check(&past).unwrap();
     for low in [0, 1, 17, 39] {
-        let groups = cache::pages_from(&memo, &past, low).unwrap();
+        let groups = cache::pages_from(&past, low).unwrap();
         let first = groups[0].tokens();
         assert!(first.contains(&low), "{first:?} {low}");
         assert!(first.len() <= refeed_values::sequence::GROUP);
         assert_eq!(groups[groups.len() - 1].tokens().end, 40);
     }
-    assert!(cache::pages_from(&memo, &past, 40).unwrap().is_empty());
+    assert!(cache::pages_from(&past, 40).unwrap().is_empty());
+}
+
+/// A payload that cannot be read is refused wherever its page stands, behind the window too, and named.
+#[test]
+fn payloads_that_cannot_be_read_are_named() {
+    let kernel = PagedAttention::default();
+    let mut past = PagedAttention::empty_cache().unwrap();
+    for seed in 0..40 {
+        past = step(&kernel, &past, 1, seed).present;
+    }
+    let misaligned = {
+        let memory = Tensor::from_slice(&[33], &[0u8; 33]).unwrap();
+        let layout = refeed_values::Layout::contiguous(&[1, 2, 1, 4]);
+        Tensor::from_parts(DType::Float, layout, 1, memory.into_buffer()).unwrap()
+    };
+    let halves = {
+        let scale = Tensor::scalar(half::f16::ONE).unwrap();
+        let affine = refeed_values::encoded::Affine::per_tensor(DType::Int8, scale);
+        let codes = Tensor::from_slice(&[8], &[0u8; 8]).unwrap();
+        let shape = (DType::Float, &[1, 2, 1, 4][..]);
+        refeed_values::EncodedValue::affine(affine, shape, codes).unwrap()
+    };
+    for (payload, field, expected) in [
+        (RuntimeValue::from(misaligned), "", "FLOAT"),
+        (
+            halves.into(),
+            "blocks[21].key.scale",
+            "elements of FLOAT, got FLOAT16",
+        ),
+    ] {
+        let blocks = blocks(&past).unwrap();
+        let old = page(blocks.at(21).unwrap()).unwrap();
+        let number = |n| Tensor::scalar::<i64>(n).unwrap();
+        let new = refeed_values::paged_cache::page_of(
+            number(old.start),
+            number(old.length),
+            payload,
+            old.value.clone(),
+        );
+        let mut changed = blocks.clone();
+        changed.set(21, new.unwrap()).unwrap();
+        let changed = cache_of(changed.iter().cloned()).unwrap();
+        let new = rows([1, 2, 1, 4], 0);
+        for window in [None, Some(3)] {
+            let options = Options {
+                left_window_size: window,
+                ..Options::default()
+            };
+            let refused = kernel.call(&new, &new, &new, &changed, &options);
+            let told = refused.unwrap_err().to_string();
+            assert!(told.contains(field) && told.contains(expected), "{told}");
+        }
+        assert!(
+            kernel
+                .call(&new, &new, &new, &past, &Options::default())
+                .is_ok()
+        );
+    }
 }
 
 /// Rule 6.3.11; S241: wherever memory is asked for, before the numbers, between keys and values, and behind them, the
@@ -197,15 +253,13 @@ fn the_memo_is_free_while_numbers_are_computed() {
 #[test]
 fn pages_are_prepared_once() {
     let kernel = PagedAttention::default();
-    let memo = Mutex::new(Memo::default());
     let mut past = PagedAttention::empty_cache().unwrap();
     let mut before: Vec<Arc<_>> = Vec::new();
     for seed in 0..200 {
         let result = step(&kernel, &past, 1, seed);
         assert_eq!(result.statistics.validated_pages, 1);
         past = result.present;
-        lock(&memo).check(&past).unwrap();
-        let groups = cache::pages_from(&memo, &past, 0).unwrap();
+        let groups = cache::pages_from(&past, 0).unwrap();
         let new = groups
             .iter()
             .filter(|group| !before.iter().any(|old| Arc::ptr_eq(old, group)));
