@@ -62,6 +62,7 @@ __all__ = [
     "__version__",
     "add_quantization_parameters",
     "bind",
+    "check_paged_cache",
     "clear_custom_kernels",
     "default_opset",
     "dequantize_tensor",
@@ -1458,7 +1459,7 @@ class BindingReport:
         """The graph output that feeds it."""
     @property
     def outcome(self) -> str:
-        """What the last call did: "in place", "grown: ...", "copied because ...", "computed by ...", "kept"."""
+        """What the last call did: "in place", "grown: ...", "copied because ...", "appended ...", "kept", ...."""
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the retained value."""
@@ -1727,6 +1728,17 @@ def materialize_quantized_value(
 
     Raises:
         ValueError: a reference without its model, or a value that breaks a rule.
+    """
+
+def check_paged_cache(cache: PagedCacheProto, model: Model | ModelProto | None = None) -> None:
+    """Holds the pages of a cache to their rules, without decoding them.
+
+    Args:
+        cache: the pages.
+        model: whose sets and struct types a message refers to.
+
+    Raises:
+        ValueError: with the number of the page and the field that breaks a rule.
     """
 
 def dequantize_tensor(

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refeed._native import dequantize_tensor
+from refeed._native import check_paged_cache, dequantize_tensor
 from refeed.onnx import PagedCacheProto, TensorProto, numpy_helper
 
-__all__ = ["CachePart", "cache_parts", "stored_bytes"]
+__all__ = ["CachePart", "cache_parts", "refuse_faults", "stored_bytes"]
 
 #: What a page has two of.
 PARTS = ("key", "value")
@@ -47,6 +47,24 @@ class CachePart(NamedTuple):
         return whole[:, :, : self.length].astype(np.float64)
 
 
+def refuse_faults(argument: str, cache: Any, model: Any = None) -> None:
+    """Hold a cache to the rules of pages; nothing is decoded.
+
+    Raises
+    ------
+    TypeError
+        When it is no PagedCacheProto.
+    ValueError
+        With the number of the page and the field that breaks a rule.
+    """
+    if not isinstance(cache, PagedCacheProto):
+        raise TypeError(f"{argument}: expected a PagedCacheProto, got {type(cache).__name__}")
+    try:
+        check_paged_cache(cache, model)
+    except ValueError as error:
+        raise type(error)(f"{argument}: {error}") from None
+
+
 def stored_bytes(tensor: TensorProto) -> int:
     """Bytes that the elements of a tensor take when they are packed, wherever the message keeps them."""
     bits = np.dtype(numpy_helper.to_array(tensor).dtype).itemsize * 8
@@ -55,18 +73,10 @@ def stored_bytes(tensor: TensorProto) -> int:
 
 
 def cache_parts(cache: PagedCacheProto) -> Iterator[CachePart]:
-    """Go through keys and values of every page, in order; nothing is decoded.
-
-    Raises
-    ------
-    ValueError
-        When a page has no keys or no values.
-    """
+    """Go through keys and values of every page of a cache that keeps the rules, in order; nothing is decoded."""
     for index, block in enumerate(cache.blocks):
         for part in PARTS:
             field = block.WhichOneof(f"{part}_payload")
-            if field is None:
-                raise ValueError(f"blocks[{index}].{part}: expected {part} or encoded_{part}, got neither")
             message = getattr(block, field)
             if field == part:
                 shape = tuple(message.dims)
@@ -90,9 +100,5 @@ def _storage(message: Any, shape: tuple[int, ...]) -> str:
     if affine.HasField("storage_type"):
         return str(TensorProto.DataType.Name(affine.storage_type))
     elements = int(np.prod(shape, dtype=np.int64))
-    fitting = [bits for bits in (2, 4, 8) if -(-elements * bits // 8) == len(message.raw_data)]
-    if len(fitting) != 1:
-        raise ValueError(
-            f"signed_storage: expected one code width that makes {list(shape)} take {len(message.raw_data)} bytes"
-        )
-    return f"{'' if affine.signed_storage else 'U'}INT{fitting[0]}"
+    (width,) = (bits for bits in (2, 4, 8) if -(-elements * bits // 8) == len(message.raw_data))
+    return f"{'' if affine.signed_storage else 'U'}INT{width}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from refeed.cache_pages import PARTS, CachePart, cache_parts
+from refeed.cache_pages import PARTS, CachePart, cache_parts, refuse_faults
 from refeed.onnx import PagedCacheProto
 
 __all__ = ["CacheReport", "PageReport", "cache_report"]
@@ -141,9 +141,11 @@ class CacheReport:
         drawn[0].set_ylabel("bytes a token\n(keys below, values above)")
         drawn[0].legend(handles=[Patch(color=colours[name], label=name) for name in formats], loc="upper right")
         if errors:
-            starts = [page.start for page in self.pages]
+            # A step holds up to the next start; the last page has its end.
+            edges = [page.start for page in self.pages] + [self.tokens]
             for part in PARTS:
-                drawn[1].step(starts, [getattr(page, f"{part}_error") for page in self.pages], where="post", label=part)
+                heights = [getattr(page, f"{part}_error") for page in self.pages]
+                drawn[1].step(edges, heights + heights[-1:], where="post", label=part)
             drawn[1].set_ylabel("largest error")
             drawn[1].legend(loc="upper right")
         drawn[panels - 1].set_xlabel("token")
@@ -172,7 +174,8 @@ def cache_report(cache: PagedCacheProto, reference: PagedCacheProto | None = Non
     Raises
     ------
     ValueError
-        When the reference has other tokens, batch rows, heads or widths.
+        When a page breaks a rule, with its number and the field; when the reference has other tokens, batch rows, heads
+        or widths.
 
     Examples
     --------
@@ -188,8 +191,9 @@ def cache_report(cache: PagedCacheProto, reference: PagedCacheProto | None = Non
        0    0..2         4  FLOAT16  FLOAT    384          512
      all       3                              384          512
     """
-    if not isinstance(cache, PagedCacheProto):
-        raise TypeError(f"cache: expected a PagedCacheProto, got {type(cache).__name__}")
+    refuse_faults("cache", cache, model)
+    if reference is not None:
+        refuse_faults("reference", reference, model)
     held = list(cache_parts(cache))
     whole = {} if reference is None else _whole(reference, model)
     pages = []

@@ -7,11 +7,12 @@ take.
 
 import dataclasses
 import math
+import operator
 from typing import Any, Literal
 
 import numpy as np
 
-from refeed.cache_pages import PARTS, CachePart, cache_parts
+from refeed.cache_pages import PARTS, CachePart, cache_parts, refuse_faults
 from refeed.onnx import EncodedValueProto, PagedCacheProto, TensorProto, helper, numpy_helper
 
 __all__ = ["AttentionError", "CacheCalibration", "PartCalibration", "calibrate_cache"]
@@ -76,7 +77,7 @@ class PartCalibration:
             When scales vary along an axis.
         """
         if self.axis is not None:
-            raise ValueError(f"axis: expected one scale a tensor, got scales along axis {self.axis}")
+            raise ValueError(f"scale: expected one a tensor, got scales along axis {self.axis}: see `scales`")
         return float(self.scales[0])
 
     @property
@@ -89,7 +90,7 @@ class PartCalibration:
             When zero points vary along an axis.
         """
         if self.axis is not None:
-            raise ValueError(f"axis: expected one zero point a tensor, got zero points along axis {self.axis}")
+            raise ValueError(f"zero_point: expected one a tensor, got some along axis {self.axis}: see `zero_points`")
         return int(self.zero_points[0])
 
 
@@ -152,9 +153,11 @@ def calibrate_cache(
 
     Raises
     ------
+    TypeError
+        For an axis or block size that is no integer, queries that are no numbers.
     ValueError
-        For an unknown format, an axis or block size that there is not, an empty cache, numbers that are not finite,
-        queries of another shape.
+        For a page that breaks a rule, with its number and the field, an unknown format, an axis or block size that
+        there is not, an empty cache, numbers that are not finite in the cache or the queries, queries of another shape.
 
     Examples
     --------
@@ -172,24 +175,24 @@ def calibrate_cache(
     >>> found.key.largest_error <= found.key.scale / 2
     True
     """
-    if not isinstance(cache, PagedCacheProto):
-        raise TypeError(f"cache: expected a PagedCacheProto, got {type(cache).__name__}")
+    refuse_faults("cache", cache, model)
     if method not in ("range", "search"):
         raise ValueError(f"method: expected 'range' or 'search', got {method!r}")
     if not cache.blocks:
         raise ValueError("cache: expected one page or more, got none")
-    axis = _axis(axis, block_size)
+    axis, block_size = _axis(axis, block_size)
+    formats = {part: _storage(part, name) for part, name in zip(PARTS, (key, value), strict=True)}
     held = list(cache_parts(cache))
     quantised = PagedCacheProto()
     for block in cache.blocks:
         quantised.blocks.add(start=block.start, length=block.length)
     found, before, after = {}, {}, {}
-    for part, name in zip(PARTS, (key, value), strict=True):
+    for part, storage in formats.items():
         pages = [page for page in held if page.part == part]
         rows = [page.rows(model) for page in pages]
         if not all(np.isfinite(page).all() for page in rows):
             raise ValueError(f"cache: expected finite {part}s")
-        found[part], encoded, decoded = _calibrate(pages, rows, _storage(name), axis, block_size, method)
+        found[part], encoded, decoded = _calibrate(pages, rows, storage, axis, block_size, method)
         for block, message in zip(quantised.blocks, encoded, strict=True):
             getattr(block, f"encoded_{part}").CopyFrom(message)
         before[part], after[part] = np.concatenate(rows, axis=2), np.concatenate(decoded, axis=2)
@@ -198,20 +201,29 @@ def calibrate_cache(
     return CacheCalibration(found["key"], found["value"], attention, quantised)
 
 
-def _storage(name: str) -> str:
-    if name not in _BITS:
-        raise ValueError(f"format: expected one of {', '.join(_BITS)}, got {name!r}")
+def _storage(argument: str, name: str) -> str:
+    if not isinstance(name, str) or name not in _BITS:
+        raise ValueError(f"{argument}: expected one of {', '.join(_BITS)}, got {name!r}")
     return name
 
 
-def _axis(axis: int | None, block_size: int | None) -> int | None:
+def _integer(argument: str, number: Any) -> int | None:
+    if number is None:
+        return None
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{argument}: expected an integer, got {type(number).__name__}")
+    return operator.index(number)
+
+
+def _axis(axis: int | None, block_size: int | None) -> tuple[int | None, int | None]:
+    axis, block_size = _integer("axis", axis), _integer("block_size", block_size)
     if block_size is not None and (axis is None or block_size < 1):
         raise ValueError(f"block_size: expected 1 or more beside an axis, got {block_size} beside {axis}")
     if axis is None:
-        return None
+        return None, None
     if not -4 <= axis < 4:
         raise ValueError(f"axis: expected -4 to 3, got {axis}")
-    return axis % 4
+    return axis % 4, block_size
 
 
 def _calibrate(
@@ -338,7 +350,10 @@ def _packed(codes: _Array, bits: int) -> bytes:
 
 
 def _queries(queries: Any, keys: _Array) -> _Array:
-    asked = np.asarray(queries, np.float64)
+    try:
+        asked = np.asarray(queries, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"queries: expected an array of numbers, got {type(queries).__name__}") from None
     batch, heads, _, width = keys.shape
     if (
         asked.ndim != 4
@@ -347,6 +362,9 @@ def _queries(queries: Any, keys: _Array) -> _Array:
         or not asked.size
     ):
         raise ValueError(f"queries: expected [{batch}, a multiple of {heads}, rows, {width}], got {list(asked.shape)}")
+    if not np.isfinite(asked).all():
+        first = asked[~np.isfinite(asked)][0]
+        raise ValueError(f"queries: expected finite numbers, got {first}")
     return asked
 
 

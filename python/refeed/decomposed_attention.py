@@ -1,8 +1,9 @@
 """Attention that a graph writes out in single nodes, between bound caches, as `refeed.page` rewrites it.
 
 What is looked for, from the softmax in both directions: `MatMul(query, keys)`, factors, a mask that is added or put in,
-`Softmax`, possibly a `Where` that turns rows of NaN to zeros, `MatMul(weights, values)`. Keys and values must come, by
-nodes that only repeat, split, merge and turn axes, from `Concat(past, new)` whose result is the bound output.
+`Softmax`, possibly a `Where` that turns rows of NaN to zeros, `MatMul(weights, values)`; or an `Attention` that is
+given all keys and values. Keys and values must come, by nodes that only repeat, split, merge and turn axes, from
+`Concat(past, new)` whose result is the bound output.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ class DecomposedAttention:
     Attributes
     ----------
     last : NodeProto
-        The product of weights and values.
+        The product of weights and values, or the `Attention`.
     appends : tuple of NodeProto
         The nodes that append to the caches.
     query, key, value : str
@@ -33,8 +34,8 @@ class DecomposedAttention:
         Past keys and values, present keys and values.
     mask : str or None
         What is added to the scores, or chooses among them.
-    factor : float
-        What products are multiplied by.
+    factor : float or None
+        What products are multiplied by; None: `1 / sqrt(head size)`, by a rule of the node.
     """
 
     last: NodeProto
@@ -44,7 +45,7 @@ class DecomposedAttention:
     value: str
     held: tuple[str, str, str, str]
     mask: str | None
-    factor: float
+    factor: float | None
 
 
 class _Graph:
@@ -114,21 +115,57 @@ def decomposed_attentions(graph: Any, bound: dict[str, str]) -> tuple[list[Decom
     -------
     list of DecomposedAttention
     list of str
-        For each other softmax: its name and why it is none.
+        For each other softmax and `Attention` without bound caches: its name and why it is none.
     """
     known = _Graph(graph)
     found, others = [], []
     for node in graph.node:
-        if node.op_type == "Softmax" and node.domain in ("", "ai.onnx"):
-            one = _attention(known, node, bound)
-            if isinstance(one, DecomposedAttention):
-                found.append(one)
-            else:
-                others.append(f"Softmax `{node.name or node.output[0]}`: {one}")
+        build = {"Softmax": _around_softmax, "Attention": _around_attention}.get(node.op_type)
+        if build is None or node.domain not in ("", "ai.onnx"):
+            continue
+        one = build(known, node, bound)
+        if isinstance(one, DecomposedAttention):
+            found.append(one)
+        elif one is not None:
+            others.append(f"{node.op_type} `{node.name or node.output[0]}`: {one}")
     return found, others
 
 
-def _attention(known: _Graph, softmax: NodeProto, bound: dict[str, str]) -> DecomposedAttention | str:
+def _around_attention(known: _Graph, node: NodeProto, bound: dict[str, str]) -> DecomposedAttention | str | None:
+    """Return the attention of a node that is given all keys and values, or why there is none; None with own caches."""
+    inputs = [*node.input, *[""] * (7 - len(node.input))]
+    if inputs[4] or inputs[5]:
+        return None
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    if any(node.output[1:]):
+        return f"expected its result alone, got `{next(name for name in node.output[1:] if name)}` as well"
+    if inputs[6]:
+        return f"expected no nonpad_kv_seqlen, got `{inputs[6]}`"
+    if attributes.get("is_causal", 0):
+        return (
+            "expected a mask in place of is_causal, which counts from the first key where the past comes from outside"
+        )
+    ends = _ends(known, inputs[1], inputs[2], bound)
+    if isinstance(ends, str):
+        return ends
+    query, own = known.unscaled(inputs[0])
+    (key_append, key_factor), (value_append, _) = ends
+    scale, factor = attributes.get("scale"), own * key_factor
+    if scale is None and factor != 1.0:
+        return f"expected a scale of its own beside the factor {factor:.7g} of its inputs"
+    return DecomposedAttention(
+        last=node,
+        appends=(key_append, value_append),
+        query=query,
+        key=key_append.input[1],
+        value=value_append.input[1],
+        held=(key_append.input[0], value_append.input[0], key_append.output[0], value_append.output[0]),
+        mask=inputs[3] or None,
+        factor=None if scale is None else scale * factor,
+    )
+
+
+def _around_softmax(known: _Graph, softmax: NodeProto, bound: dict[str, str]) -> DecomposedAttention | str:
     """Return the attention around a softmax, or why there is none."""
     scores, mask = softmax.input[0], None
     if (node := known.made_by(scores, "Add")) is not None:
@@ -150,18 +187,10 @@ def _attention(known: _Graph, softmax: NodeProto, bound: dict[str, str]) -> Deco
     if last is None:
         return "expected that weights only go to a product with values"
     query, own = known.unscaled(product.input[0])
-    held = []
-    for operand, what in ((product.input[1], "keys"), (last.input[1], "values")):
-        append, number, place = known.appended(operand)
-        if append is None:
-            return f"expected {what} that are appended to a cache, by constant factors and moves of axes; at `{place}`"
-        axis = {attribute.name: attribute.i for attribute in append.attribute}.get("axis")
-        if len(append.input) != 2 or axis not in (-2, 2) or bound.get(append.input[0]) != append.output[0]:
-            return f"expected {what} from a Concat of a bound cache and new rows along axis 2, got `{place}`"
-        held.append((append, number))
-    (key_append, key_factor), (value_append, value_factor) = held
-    if value_factor != 1.0:
-        return f"expected values without a factor, got {value_factor:.7g}"
+    ends = _ends(known, product.input[1], last.input[1], bound)
+    if isinstance(ends, str):
+        return ends
+    (key_append, key_factor), (value_append, _) = ends
     return DecomposedAttention(
         last=last,
         appends=(key_append, value_append),
@@ -172,6 +201,24 @@ def _attention(known: _Graph, softmax: NodeProto, bound: dict[str, str]) -> Deco
         mask=mask,
         factor=factor * own * key_factor,
     )
+
+
+def _ends(
+    known: _Graph, keys: str, values: str, bound: dict[str, str]
+) -> tuple[tuple[NodeProto, float], tuple[NodeProto, float]] | str:
+    """Return the nodes that append to the caches of keys and values, each with the factor behind it, or why not."""
+    held = []
+    for operand, what in ((keys, "keys"), (values, "values")):
+        append, number, place = known.appended(operand)
+        if append is None:
+            return f"expected {what} that are appended to a cache, by constant factors and moves of axes; at `{place}`"
+        axis = {attribute.name: attribute.i for attribute in append.attribute}.get("axis")
+        if len(append.input) != 2 or axis not in (-2, 2) or bound.get(append.input[0]) != append.output[0]:
+            return f"expected {what} from a Concat of a bound cache and new rows along axis 2, got `{place}`"
+        held.append((append, number))
+    if held[1][1] != 1.0:
+        return f"expected values without a factor, got {held[1][1]:.7g}"
+    return held[0], held[1]
 
 
 def _last(known: _Graph, weights: str) -> NodeProto | None:

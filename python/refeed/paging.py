@@ -8,12 +8,13 @@ left half rewritten.
 import dataclasses
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refeed._native import Model, PersistentValueState, RuntimeContext, load, register_paged_attention
+from refeed._native import Model, load
 from refeed.decomposed_attention import decomposed_attentions, without_unread
 from refeed.errors import ModelError
 from refeed.onnx import (
@@ -29,6 +30,7 @@ from refeed.onnx import (
     numpy_helper,
     shape_inference,
 )
+from refeed.paging_check import check_of
 
 __all__ = ["PagedCache", "PagingReport", "page"]
 
@@ -94,9 +96,9 @@ def page(
 
     Every `Attention` and `com.microsoft::GroupQueryAttention` of the graph whose four cache values are bound becomes an
     `ai.rt::PagedAttention`, and so does attention in single nodes, from the `Concat` that appends to the caches to the
-    product of weights and values. The two inputs of a node become one input of pages, the two outputs one output, and
-    the binding goes along; a state starts with an empty cache when none is given. Where rotary positions are the node's
-    own business, they become a node in front of it.
+    product of weights and values, or to an `Attention` without caches of its own. The two inputs of a node become one
+    input of pages, the two outputs one output, and the binding goes along; a state starts with an empty cache when none
+    is given. Where rotary positions are the node's own business, they become a node in front of it.
 
     Run the result with the kernel registered: `refeed.runtime.register_paged_attention`.
 
@@ -111,10 +113,11 @@ def page(
         other attention a mask, which PagedAttention has not; False promises that rows are always whole, and that masks
         only hide later tokens. Masks are taken on that promise only together with `check`.
     check : sequence of feeds, optional
-        Steps that both models take from the start; their outputs must agree.
+        One step or more that both models take from the start; their outputs must agree.
     initial : mapping, optional
-        Initial values of the model as it was, for the check: its bound inputs. When not given, they are tensors of
-        length 0 made from the declarations, with the extents that the feeds of the first step have by the same names.
+        Initial values of the model as it was, for the check: its bound inputs. The model in pages starts with the same
+        tokens. When not given, caches begin without a token, and other values with zeros, as they are declared, with
+        the extents that the feeds of the first step have by the same names.
     tolerance : float
         Largest distance of an output that the check allows, relative to the largest number of the output when that
         is above 1.
@@ -127,21 +130,35 @@ def page(
     Raises
     ------
     ModelError
-        When no attention has bound caches; when one has a scale of its own, a softcap, an output of scores, or caches
-        that other nodes read; when one has a mask or may have padding, unless that is ruled out; when the results of
-        the check differ.
+        When no attention has bound caches, with what is in the way of each; when one has a scale of its own, a
+        softcap, an output of scores, or caches that other nodes read; when one has a mask or may have padding, unless
+        that is ruled out; when the results of the check differ.
+    TypeError
+        When a size is no integer, or the check no feeds.
+    ValueError
+        When a size is below 1, there is no step to check, the tolerance is no finite number of 0 or more, or there are
+        initial values without a check.
     """
-    if block_size < 1 or max_tokens < 1:
-        raise ValueError(f"block_size and max_tokens: expected 1 or more, got {block_size} and {max_tokens}")
+    block_size, max_tokens = _count("block_size", block_size), _count("max_tokens", max_tokens)
+    comparison = check_of(check, initial, tolerance)
     dense = load(model)
     proto = ModelProto()
     proto.CopyFrom(dense.to_proto())
-    rewrite = _Rewrite(proto, block_size, max_tokens, padded, check is not None)
+    rewrite = _Rewrite(proto, block_size, max_tokens, padded, comparison is not None)
     caches = rewrite.run()
     paged = dense.with_proto(proto)
-    if check is None:
+    if comparison is None:
         return paged, PagingReport(caches)
-    return paged, PagingReport(caches, _largest_difference(dense, paged, caches, list(check), initial, tolerance))
+    held = {cache.past: cache.dense for cache in caches}
+    return paged, PagingReport(caches, comparison.largest_difference(dense, paged, held, block_size))
+
+
+def _count(argument: str, number: Any) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{argument}: expected an integer, got {type(number).__name__}")
+    if not 1 <= operator.index(number) < 2**63:
+        raise ValueError(f"{argument}: expected 1 to 2**63 - 1, got {number}")
+    return operator.index(number)
 
 
 class _Rewrite:
@@ -162,11 +179,18 @@ class _Rewrite:
     def run(self) -> list[PagedCache]:
         caches: list[PagedCache] = []
         nodes: list[NodeProto] = []
+        unbound: list[str] = []
         for index, node in enumerate(list(self.graph.node)):
             places = _CACHES.get((node.domain.removeprefix("ai.onnx"), node.op_type))
             held = places and _values(node, places)
             if held is None or self.bound.get(held[0]) != held[2] or self.bound.get(held[1]) != held[3]:
                 nodes.append(node)
+                if held is not None:
+                    past, present = next(
+                        pair for pair in zip(held[:2], held[2:], strict=True) if self.bound.get(pair[0]) != pair[1]
+                    )
+                    told = f"{node.op_type} `{node.name or node.output[0]}`"
+                    unbound.append(f"{told}: expected a binding of `{past}` to `{present}`")
                 continue
             made, cache = self.rewritten(index, node, held)
             nodes.extend(made)
@@ -174,7 +198,7 @@ class _Rewrite:
         nodes = self.decomposed(nodes, caches)
         if not caches:
             told = "page: expected an Attention or GroupQueryAttention whose caches are bound, found none"
-            raise ModelError("; ".join([told, *self.others[:3]]))
+            raise ModelError("; ".join([told, *[*unbound, *self.others][:8]]))
         dropped = {name for cache in caches for name in cache.dense}
         del self.graph.node[:]
         self.graph.node.extend(nodes)
@@ -191,9 +215,16 @@ class _Rewrite:
         removed = [id(node) for each in found for node in (each.last, *each.appends)]
         replaced: dict[int, list[NodeProto]] = {}
         for each in found:
-            told = f"page: attention that ends in node `{each.last.name or each.last.output[0]}` (MatMul)"
+            told = f"page: attention that ends in node `{each.last.name or each.last.output[0]}` ({each.last.op_type})"
             if each.mask is not None:
                 self.refuse_mask(told, f"mask `{each.mask}`")
+            if each.last.op_type == "Attention":
+                attributes = {entry.name: helper.get_attribute_value(entry) for entry in each.last.attribute}
+                self.refuse_attributes(told, attributes, _ATTENTION_DEFAULTS, _ATTENTION_READ)
+                self.refuse_element_type(told, each.last)
+                rank = self.rank(each.query)
+                if rank != 4 and not (rank is None and "q_num_heads" not in attributes):
+                    raise ModelError(f"{told}: expected a query of 4 axes, got `{each.query}` of 3")
             self.refuse_scale(told, each.key, each.factor, None)
             past, present = (self.fresh(_common(each.held[at : at + 2], name)) for at, name in _SIDES)
             made: list[NodeProto] = []
@@ -201,7 +232,8 @@ class _Rewrite:
             self.paged(made, each.last, inputs, past, present, int(each.mask is not None), -1, False)
             replaced[id(each.last)] = made
             name = each.last.name or each.last.output[0]
-            caches.append(PagedCache(name, "MatMul, Softmax, MatMul", past, present, each.held))
+            form = "Concat, Attention" if each.last.op_type == "Attention" else "MatMul, Softmax, MatMul"
+            caches.append(PagedCache(name, form, past, present, each.held))
         left = []
         for node in nodes:
             left.extend(replaced.get(id(node), [] if id(node) in removed else [node]))
@@ -210,7 +242,7 @@ class _Rewrite:
         outputs = {info.name for info in self.graph.output if info.name not in gone}
         left = without_unread(left, outputs | {cache.present for cache in caches})
         for each in found:
-            told = f"page: attention that ends in node `{each.last.name or each.last.output[0]}` (MatMul)"
+            told = f"page: attention that ends in node `{each.last.name or each.last.output[0]}` ({each.last.op_type})"
             self.refuse_readers(told, left, each.held)
         return left
 
@@ -280,16 +312,8 @@ class _Rewrite:
         self.refuse_attributes(
             told,
             attributes,
-            {"softcap": (0.0,), "softmax_precision": (TensorProto.FLOAT,)},
-            {
-                "is_causal",
-                "kv_num_heads",
-                "q_num_heads",
-                "qk_matmul_output_mode",
-                "scale",
-                "left_window_size",
-                "right_window_size",
-            },
+            _ATTENTION_DEFAULTS,
+            _ATTENTION_READ | {"left_window_size", "right_window_size"},
         )
         causal = int(attributes.get("is_causal", 0) or masked)
         if attributes.get("right_window_size", -1) >= 0 and not causal:
@@ -452,7 +476,8 @@ class _Rewrite:
         for name, value in attributes.items():
             if name in read or value in allowed.get(name, ()):
                 continue
-            raise ModelError(f"{told}: PagedAttention has no {name}, got {value!r}")
+            got = value.decode(errors="replace") if isinstance(value, bytes) else value
+            raise ModelError(f"{told}: PagedAttention has no {name}, got {got!r}")
 
     def refuse_scale(self, told: str, query: str, scale: float | None, heads: Any) -> None:
         """Refuse a scale other than `1 / sqrt(head size)`."""
@@ -534,6 +559,15 @@ class _Rewrite:
 #: Where the names of past and present caches begin, and what is said when they have nothing in common.
 _SIDES = ((0, "past_cache"), (2, "present_cache"))
 
+#: Attributes of ai.onnx Attention that say nothing with these values, and those that are looked at.
+_ATTENTION_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "left_window_size": (-1,),
+    "right_window_size": (-1,),
+    "softcap": (0.0,),
+    "softmax_precision": (TensorProto.FLOAT,),
+}
+_ATTENTION_READ = {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale"}
+
 #: Where caches stand: past keys and values among the inputs, present ones among the outputs.
 _CACHES = {("", "Attention"): (4, 5, 1, 2), ("com.microsoft", "GroupQueryAttention"): (3, 4, 1, 2)}
 
@@ -580,58 +614,3 @@ def _names_of_graphs(node: NodeProto) -> Iterable[str]:
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             yield from _names(graph)
-
-
-def _largest_difference(
-    dense: Model,
-    paged: Model,
-    caches: list[PagedCache],
-    steps: list[Mapping[str, Any]],
-    initial: Mapping[str, Any] | None,
-    tolerance: float,
-) -> float:
-    """Run both models and compare what they give."""
-    context = RuntimeContext()
-    register_paged_attention(context)
-    start = _empty(dense, steps[0] if steps else {}) if initial is None else dict(initial)
-    gone = {name for cache in caches for name in cache.dense}
-    others = {name: value for name, value in start.items() if name not in gone}
-    largest = 0.0
-    with PersistentValueState(dense, start) as one, PersistentValueState(paged, others, context=context) as two:
-        for number, feeds in enumerate(steps):
-            expected, got = one.run(context, feeds), two.run(context, feeds)
-            for name, value in expected.items():
-                if name in gone:
-                    continue
-                a, b = (np.asarray(side, np.float64) for side in (value, got[name]))
-                distance = float(np.abs(a - b).max(initial=0.0)) if a.shape == b.shape else math.inf
-                if not distance <= tolerance * max(1.0, float(np.abs(a).max(initial=0.0))):
-                    raise ModelError(f"page: step {number}: output `{name}` is off by {distance:.3g}")
-                largest = max(largest, distance)
-    return largest
-
-
-def _empty(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tensors of length 0 for the bound inputs, as they are declared."""
-    symbols: dict[Any, int] = {}
-    for info in model.inputs:
-        if info.name in feeds and info.shape is not None:
-            given = np.shape(feeds[info.name])
-            symbols |= {dim: extent for dim, extent in zip(info.shape, given, strict=False) if isinstance(dim, str)}
-    bound = {binding.input for binding in model.bindings}
-    made: dict[str, Any] = {}
-    for info in model.inputs:
-        if info.name not in bound:
-            continue
-        if info.shape is None or info.data_type is None:
-            raise ModelError(f"page: initial: expected a value of `{info.name}`, whose extents are not declared")
-        dims = []
-        for axis, dim in enumerate(info.shape):
-            known = dim if isinstance(dim, int) else symbols.get(dim)
-            # Caches are [batch, heads, length, width]; the length starts at 0.
-            dims.append(0 if axis == 2 and not isinstance(dim, int) else known)
-        if None in dims:
-            raise ModelError(f"page: initial: expected a value of `{info.name}`, got extents {info.shape}")
-        kind = helper.tensor_dtype_to_np_dtype(info.data_type)
-        made[info.name] = np.zeros([dim for dim in dims if dim is not None], kind)
-    return made

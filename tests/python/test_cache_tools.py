@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
+import cache_faults
 import numpy as np
 import pages as p
 import pytest
@@ -85,8 +86,41 @@ def test_references_of_other_tokens_or_extents_are_refused() -> None:
         cache_report({})  # type: ignore[arg-type]
     broken = onnx.PagedCacheProto()
     broken.blocks.add(start=0, length=1)
-    with pytest.raises(ValueError, match=r"blocks\[0\]\.key: expected key or encoded_key, got neither"):
-        cache_report(broken)
+    for arguments in ((broken,), (cache, broken)):
+        with pytest.raises(ValueError, match=r"^(cache|reference): .*blocks\[0\]"):
+            cache_report(*arguments)
+
+
+@pytest.mark.parametrize("fault", cache_faults.FAULTS, ids=lambda fault: fault.__name__)
+def test_caches_with_a_fault_are_refused_by_page_and_field(fault: cache_faults.Fault) -> None:
+    rng = np.random.default_rng(11)
+    told = 0
+    for attempt in range(200):
+        small = dict.fromkeys(("batch", "heads", "capacity", "key_width", "value_width"), 1)
+        cache = p.random_cache(rng, None, list(p.CODES) if attempt % 2 else None, **(small if attempt % 3 else {}))
+        part = cache_faults.PARTS[attempt % 2]
+        place = fault(cache_faults.Spot(rng, cache, int(rng.integers(len(cache.blocks))), part))
+        if place is None:
+            continue
+        before = cache.SerializeToString()
+        for tool in (cache_report, calibrate_cache):
+            with pytest.raises(ValueError, match=f"^cache: .*{place}"):
+                tool(cache)
+        assert cache.SerializeToString() == before
+        told += 1
+        if told == 5:
+            return
+    raise AssertionError(fault.__name__)
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 0), (0, -1), (0, 5), (0, 2**62), (-1, 3), (5, 3), (2**63 - 1, 3)])
+def test_tokens_that_a_page_cannot_hold_are_refused(start: int, length: int) -> None:
+    cache = dense(np.random.default_rng(12), capacity=4, pages=1)
+    cache.blocks[0].start, cache.blocks[0].length = start, length
+    field = "start" if start else "length"
+    for tool in (cache_report, calibrate_cache):
+        with pytest.raises(ValueError, match=rf"cache: .*blocks\[0\]\.{field}: expected"):
+            tool(cache)
 
 
 def test_a_report_is_drawn_with_matplotlib_alone_on_demand() -> None:
@@ -102,6 +136,11 @@ def test_a_report_is_drawn_with_matplotlib_alone_on_demand() -> None:
     bars = figure.axes[0].patches
     assert len(bars) == 2 * len(cache.blocks)
     assert {text.get_text() for text in figure.axes[0].get_legend().get_texts()} == {"INT4", "UINT8"}
+    for line in figure.axes[1].get_lines():
+        # The last page has its whole width.
+        last = coded.blocks[-1]
+        assert line.get_xdata()[-1] == last.start + last.length
+        assert len(line.get_ydata()) == len(cache.blocks) + 1
     assert len(cache_report(coded).plot().axes) == 1
     with pytest.raises(ValueError, match="axes: expected 2, got 1"):
         cache_report(coded, cache).plot([pyplot.figure().gca()])
@@ -181,7 +220,7 @@ def test_one_scale_serves_all_pages() -> None:
     found = calibrate_cache(dense(np.random.default_rng(8)), "INT8", "UINT4")
     assert {float(scale) for scale in found.key.scales} == {found.key.scale}
     assert 0 <= found.value.zero_point <= 15
-    with pytest.raises(ValueError, match="expected one scale a tensor, got scales along axis 1"):
+    with pytest.raises(ValueError, match="scale: expected one a tensor, got scales along axis 1: see `scales`"):
         _ = calibrate_cache(dense(np.random.default_rng(8)), axis=-3).key.scale
 
 
@@ -192,15 +231,27 @@ def test_what_cannot_be_calibrated_is_refused() -> None:
     p.set_dense(nan.blocks[0], "value", array)
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (onnx.PagedCacheProto(), {}, "cache: expected one page or more, got none"),
-        (cache, {"key": "FLOAT16"}, "format: expected one of INT8"),
+        (cache, {"key": "FLOAT16"}, "key: expected one of INT8.*, got 'FLOAT16'"),
+        (cache, {"value": 3}, "value: expected one of INT8.*, got 3"),
         (cache, {"axis": 4}, "axis: expected -4 to 3, got 4"),
         (cache, {"block_size": 2}, "block_size: expected 1 or more beside an axis, got 2 beside None"),
         (cache, {"axis": 1, "block_size": 0}, "block_size: expected 1 or more beside an axis, got 0 beside 1"),
         (cache, {"method": "best"}, "method: expected 'range' or 'search', got 'best'"),
         (cache, {"queries": np.zeros((1, 3, 1, 4))}, r"queries: expected \[1, a multiple of 2, rows, 4\]"),
         (cache, {"queries": np.zeros((1, 2, 1, 5))}, r"queries: expected \[1, a multiple of 2, rows, 4\]"),
+        (cache, {"queries": np.full((1, 2, 1, 4), np.nan)}, "queries: expected finite numbers, got nan"),
+        (cache, {"queries": np.full((1, 2, 1, 4), -np.inf)}, "queries: expected finite numbers, got -inf"),
         (nan, {}, "cache: expected finite values"),
     ]
     for given, options, expected in cases:
         with pytest.raises(ValueError, match=expected):
             calibrate_cache(given, **options)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"axis": 1.5}, "axis: expected an integer, got float"),
+        ({"axis": True}, "axis: expected an integer, got bool"),
+        ({"axis": 3, "block_size": "2"}, "block_size: expected an integer, got str"),
+        ({"queries": "a"}, "queries: expected an array of numbers, got str"),
+    ]
+    for options, expected in wrong:
+        with pytest.raises(TypeError, match=expected):
+            calibrate_cache(cache, **options)

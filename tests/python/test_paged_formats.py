@@ -85,6 +85,59 @@ def test_what_a_selector_raises_comes_out_and_nothing_is_published() -> None:
     assert state.values["past"].SerializeToString() == before
 
 
+#: As callers without a type checker see them.
+page_format: Any = runtime.PageFormat
+paged_attention: Any = runtime.PagedAttention
+register: Any = runtime.register_paged_attention
+
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    (lambda: page_format("INT8"), TypeError, "storage_type: expected the number of an element type, got str"),
+    (lambda: page_format(2**40), ValueError, "storage_type: expected the number of an element type, got 1099"),
+    (lambda: page_format(3, "1"), TypeError, "scale: expected a number, got str"),
+    (lambda: page_format(3, 1e-46), ValueError, "scale: expected a positive .* within FLOAT, got 1e-46"),
+    (lambda: page_format(3, 1e39), ValueError, r"scale: expected a positive .* within FLOAT, got 1e\+39"),
+    (lambda: page_format(3, -0.5), ValueError, "scale: expected a positive finite number, got -0.5"),
+    (lambda: page_format(3, 1, 1.5), TypeError, "zero_point: expected an integer, got float"),
+    (lambda: page_format(3, 1, 2**70), ValueError, "zero_point: expected a code of INT8, got 1180"),
+    (
+        lambda: paged_attention(partial_blocks=1),
+        TypeError,
+        "partial_blocks: expected 'sealed' or 'fill', got int",
+    ),
+    (lambda: paged_attention().register(3), TypeError, "context: expected a RuntimeContext, got int"),
+    (lambda: register(3), TypeError, "context: expected a RuntimeContext, got int"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(WRONG)))
+def test_arguments_of_other_types_are_refused_by_name(case: int) -> None:
+    call, kind, expected = WRONG[case]
+    with pytest.raises(kind, match=expected):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ((runtime.PageFormat(), None), "format_selector: expected a PageFormat for values, got NoneType"),
+        ((3, runtime.PageFormat()), "format_selector: expected a PageFormat for keys, got int"),
+        ((runtime.PageFormat(),) * 3, "expected None, a PageFormat or a tuple of two, got a tuple of 3"),
+    ],
+)
+def test_what_a_selector_returned_is_told(returned: Any, expected: str) -> None:
+    kernel = runtime.PagedAttention(format_selector=lambda *_: returned)
+    with pytest.raises(TypeError, match=expected):
+        step(kernel, one_token(), empty())
+
+
+@pytest.mark.parametrize("side", ["K", "V"])
+def test_numbers_beyond_a_dense_format_say_whose_they_are(side: str) -> None:
+    q, k, v = (row.copy() for row in one_token())
+    (k if side == "K" else v)[0, 0, 0, 1] = 70000
+    with pytest.raises(ValueError, match=rf"{side}: expected a number within FLOAT16 at \[0, 0, 0, 1\], got 70000"):
+        step(selected(runtime.PageFormat(TensorProto.FLOAT16)), (q, k, v), empty())
+
+
 @pytest.mark.parametrize("returned", [7, "INT8", (1, 2), (runtime.PageFormat(),), [runtime.PageFormat()] * 2])
 def test_a_selector_returns_formats(returned: Any) -> None:
     kernel = runtime.PagedAttention(format_selector=lambda *_: returned)
@@ -438,6 +491,92 @@ def test_fill_seals_a_page_whose_scale_runs_along_tokens_or_whose_rows_end_withi
     for _ in range(2):
         _, cache, _ = step(odd, one_token(3), cache)
     assert [b.length for b in cache.blocks] == [1, 1]
+
+
+@pytest.mark.parametrize(("block_size", "most", "rows"), [(2**40, 50, 50), (2**62, 7, 7), (8, 50, 8), (50, 8, 8)])
+def test_fill_reserves_rows_for_the_tokens_that_may_come(block_size: int, most: int, rows: int) -> None:
+    rng = np.random.default_rng(24)
+    context = runtime.RuntimeContext()
+    runtime.register_paged_attention(context, partial_blocks="fill")
+    state = runtime.PersistentValueState(model(block_size=block_size, max_tokens=most), {"past": empty()})
+    for _ in range(rows):
+        state.run(context, {name: random(rng, 1, 2, 1, 4) for name in "QKV"})
+        cache = state.values["past"]
+        assert len(cache.blocks) == 1
+        del cache
+        # Keys and values of two heads of four numbers; beside them scalars and what a step works in.
+        assert state.live_bytes < 2 * 2 * 4 * 4 * rows + 2048
+
+
+def outcomes(form: Any, partial_blocks: str, lengths: Sequence[int]) -> list[str]:
+    context = runtime.RuntimeContext()
+    runtime.register_paged_attention(context, format_selector=lambda *_: form, partial_blocks=partial_blocks)
+    state = runtime.PersistentValueState(model(block_size=4), {"past": empty()})
+    rng, told = np.random.default_rng(25), []
+    for number, length in enumerate(lengths):
+        state.run(context, {name: random(rng, 1, 2, length, 4) for name in "QKV"})
+        (report,) = state.explain().bindings
+        assert report.shape == ((1, 2, sum(lengths[: number + 1]), 4) if any(lengths[: number + 1]) else ())
+        told.append(report.outcome)
+    return told
+
+
+def test_explain_says_what_became_of_the_pages() -> None:
+    sealed = ["appended no page", "appended a page", "appended a page", "appended 3 pages"]
+    assert outcomes(None, "sealed", (0, 1, 1, 9)) == sealed
+    moved, more = "copied the last page with new rows", "copied the last page with new rows, appended 2 pages"
+    assert outcomes(None, "fill", (1, 1, 1, 1, 1)) == [
+        "appended a page",
+        moved,
+        "in place",
+        "in place",
+        "appended a page",
+    ]
+    assert outcomes(None, "fill", (1, 1, 7)) == ["appended a page", moved, "in place, appended 2 pages"]
+    codes = runtime.PageFormat(TensorProto.INT4, 0.25)
+    assert outcomes(codes, "fill", (1, 1, 2, 5)) == ["appended a page", moved, moved, "appended 2 pages"]
+    assert outcomes(codes, "fill", (2, 9)) == ["appended a page", more]
+
+
+def test_forecasts_of_pages_and_caches_that_come_from_elsewhere() -> None:
+    runtime.register_paged_attention(context := runtime.RuntimeContext())
+    state = runtime.PersistentValueState(model(), {"past": empty()}, context=context)
+    assert state.explain().bindings[0].outcome == "not run yet"
+    assert [told.split(": ")[-1] for told in map(str, runtime.RuntimeSession(model(), context=context).forecast())] == [
+        "appends pages"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "width", "storage", "said"),
+    [
+        (2, 1, 2, TensorProto.INT4, True),
+        (2, 2, 1, TensorProto.UINT4, True),
+        (3, 1, 4, TensorProto.UINT2, False),
+        (2, 1, 4, TensorProto.INT4, False),
+        (4, 2, 4, TensorProto.INT8, False),
+    ],
+)
+def test_rows_of_small_pages_of_codes_say_their_width(
+    batch: int, heads: int, width: int, storage: int, said: bool
+) -> None:
+    """Fewer rows may take as many bytes in another format: then the type of the codes is written."""
+    context = runtime.RuntimeContext()
+    form = runtime.PageFormat(storage, 0.25)
+    runtime.register_paged_attention(context, format_selector=lambda *_: form)
+    state = runtime.PersistentValueState(model(), {"past": empty()}, context=context)
+    rng = np.random.default_rng(26)
+    state.run(context, {name: random(rng, batch, heads, 1, width) for name in "QKV"})
+    before = reconstructed(state.values["past"])
+    for rows in ([0], [batch - 1, 0]):
+        chosen = state.fork()
+        chosen.select(rows)
+        cache = chosen.values["past"]
+        for one, other in zip(reconstructed(cache), before, strict=True):
+            np.testing.assert_array_equal(one, other[rows])
+        if rows == [0]:
+            assert cache.blocks[0].encoded_key.affine.HasField("storage_type") is said
+        chosen.run(context, {name: random(rng, len(rows), heads, 1, width) for name in "QKV"})
 
 
 def test_a_failed_step_leaves_a_filled_page_as_it_was() -> None:

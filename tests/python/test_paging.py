@@ -216,8 +216,59 @@ def test_caches_that_others_read_and_graphs_without_any_are_refused() -> None:
     del model.graph.persistent_bindings[:]
     with pytest.raises(refeed.ModelError, match="whose caches are bound, found none"):
         refeed.page(model)
-    with pytest.raises(ValueError, match="expected 1 or more, got 0 and 4096"):
-        refeed.page(attention(4), block_size=0)
+    model = attention(4, layers=2)
+    del model.graph.persistent_bindings[2:]
+    model.graph.persistent_bindings[1].output_name = "present.1.value"
+    with pytest.raises(refeed.ModelError) as told:
+        refeed.page(model)
+    assert "Attention `layer0`: expected a binding of `past.0.value` to `present.0.value`" in str(told.value)
+    assert "Attention `layer1`: expected a binding of `past.1.key` to `present.1.key`" in str(told.value)
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"block_size": 0}, ValueError, r"block_size: expected 1 to 2\*\*63 - 1, got 0"),
+    ({"max_tokens": 2**63}, ValueError, r"max_tokens: expected 1 to 2\*\*63 - 1, got 9223372036854775808"),
+    ({"block_size": "a"}, TypeError, "block_size: expected an integer, got str"),
+    ({"max_tokens": True}, TypeError, "max_tokens: expected an integer, got bool"),
+    ({"tolerance": float("nan")}, ValueError, "tolerance: expected a finite number of 0 or more, got nan"),
+    ({"tolerance": float("inf")}, ValueError, "tolerance: expected a finite number of 0 or more, got inf"),
+    ({"tolerance": -1.0}, ValueError, "tolerance: expected a finite number of 0 or more, got -1"),
+    ({"check": []}, ValueError, "check: expected one step or more, got none"),
+    ({"check": iter(())}, ValueError, "check: expected one step or more, got none"),
+    ({"check": {}}, TypeError, "check: expected a sequence of feeds, got one dict"),
+    ({"check": [{}, 3]}, TypeError, r"check\[1\]: expected feeds by name, got int"),
+    ({"initial": {}}, ValueError, "initial: expected steps to check beside it"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(WRONG)))
+def test_arguments_that_mean_nothing_are_refused_by_name(case: int) -> None:
+    options, kind, expected = WRONG[case]
+    with pytest.raises(kind, match=expected):
+        refeed.page(attention(4), **options)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 11])
+@pytest.mark.parametrize("kind", [FLOAT, FLOAT16])
+def test_a_check_begins_both_models_with_the_tokens_that_are_given(length: int, kind: int) -> None:
+    model = attention(4, kind, is_causal=1)
+    rng = np.random.default_rng(length)
+    numbers = np.float32 if kind == FLOAT else np.float16
+    initial = {
+        f"past.0.{part}": rng.normal(size=(2, KV_HEADS, length, width)).astype(numbers)
+        for part, width in (("key", WIDTH), ("value", VALUE_WIDTH))
+    }
+    tolerance = 1e-5 if kind == FLOAT else 2e-3
+    _, report = refeed.page(model, block_size=4, check=steps(model), initial=initial, tolerance=tolerance)
+    assert report.largest_difference is not None
+    initial["past.0.value"] = initial["past.0.value"][:, :, :0]
+    if length:
+        (values,) = (value for value in model.graph.input if value.name == "past.0.value")
+        values.type.tensor_type.shape.dim[2].dim_param = "elsewhere"
+        with pytest.raises(
+            refeed.ModelError, match=r"initial: expected as many tokens of `past.0.value` as of `past.0.k"
+        ):
+            refeed.page(model, check=steps(model), initial=initial)
 
 
 def test_a_result_that_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,10 +282,11 @@ def test_a_result_that_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def register(context: Any) -> None:
         context.register_custom_kernel("ai.rt", "PagedAttention", other)
 
-    monkeypatch.setattr("refeed.paging.register_paged_attention", register)
+    monkeypatch.setattr("refeed.paging_check.register_paged_attention", register)
     model = attention(4, is_causal=1)
-    with pytest.raises(refeed.ModelError, match=r"page: step 0: output `y0` is off by"):
-        refeed.page(model, check=steps(model))
+    told = r"page: step 0: output `y0` is off by [\d.]+, expected at most [\d.e-]+ with tolerance 0\.001"
+    with pytest.raises(refeed.ModelError, match=told):
+        refeed.page(model, check=steps(model), tolerance=1e-3)
 
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "data" / "models"
@@ -262,17 +314,14 @@ def decoder_steps(model: Any, lengths: tuple[int, ...] = (5, 1, 3, 1), hidden: i
 
 
 @pytest.mark.parametrize(
-    "name", ["dynamo18_llama", "dynamo20_phi3", "optimum_llama", "mobius_llama", "genai_llama_fp32"]
+    "name",
+    ["dynamo18_llama", "dynamo20_phi3", "dynamo23_llama", "optimum_llama", "mobius_llama", "genai_llama_fp32"],
 )
 def test_exported_decoders_go_on_in_pages(name: str) -> None:
     """Attention in one node and in single nodes; nothing of what computed masks and repeated heads is left."""
     model = decoder(name)
     feeds = decoder_steps(model)
-    empty = None
-    if name.startswith("genai"):  # declares the head size by a name
-        names = [binding.input_name for binding in model.to_proto().graph.persistent_bindings]
-        empty = {name: np.zeros((1, 2, 0, 16), np.float32) for name in names}
-    paged, report = refeed.page(model, padded=False, check=feeds, block_size=4, initial=empty)
+    paged, report = refeed.page(model, padded=False, check=feeds, block_size=4)
     assert report.largest_difference is not None
     assert report.largest_difference < 1e-5
     assert len(report.caches) == 2
@@ -359,3 +408,70 @@ def test_single_nodes_without_a_mask() -> None:
 def test_single_nodes_that_pages_cannot_say_are_refused_by_name(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(refeed.ModelError, match=why):
         refeed.page(single_nodes(**changes))
+
+
+def appended_outside(rank: int = 4, nodes: Any = (), **attributes: Any) -> Any:
+    """Attention that is given all keys and values, appended and repeated before it."""
+    more = {"q_num_heads": HEADS, "kv_num_heads": HEADS} if rank == 3 else {}
+    shape = numpy_helper.from_array(np.array([0, KV_HEADS, HEADS // KV_HEADS, -1, WIDTH], np.int64), "five")
+    made = [helper.make_node("Concat", [f"past.0.{part}", new], [f"present.0.{part}"], axis=-2) for part, new in PARTS]
+    axes = numpy_helper.from_array(np.array([2], np.int64), "two")
+    ones = numpy_helper.from_array(np.array([1, 1, HEADS // KV_HEADS, 1, 1], np.int64), "ones")
+    four = numpy_helper.from_array(np.array([0, HEADS, -1, WIDTH], np.int64), "four")
+    for part, _ in PARTS:
+        made.append(helper.make_node("Unsqueeze", [f"present.0.{part}", "two"], [f"{part}.five"]))
+        made.append(helper.make_node("Expand", [f"{part}.five", "ones"], [f"{part}.many"]))
+        made.append(helper.make_node("Reshape", [f"{part}.many", "four"], [f"{part}.all"]))
+    made += nodes
+    inputs = ["q0", "key.all", "value.all", *attributes.pop("more", [])]
+    made.append(helper.make_node("Attention", inputs, ["y0"], name="last", **more, **attributes))
+    fed = [info("q0", [2, HEADS, "length", WIDTH] if rank == 4 else [2, "length", HEADS * WIDTH])]
+    fed += [info(new, [2, KV_HEADS, "length", WIDTH]) for _, new in PARTS]
+    fed += [info(f"past.0.{part}", [2, KV_HEADS, "past", WIDTH]) for part, _ in PARTS]
+    fed += [info(name, ["length", "total"]) for name in inputs[3:4] if name] + [
+        info(name, [2], 7) for name in inputs[6:7]
+    ]
+    outputs = [info("y0", [2, HEADS, "length", WIDTH] if rank == 4 else [2, "length", HEADS * WIDTH])]
+    outputs += [info(f"present.0.{part}", [2, KV_HEADS, "total", WIDTH]) for part, _ in PARTS]
+    return finish(made, fed, outputs, 1, 24, initializer=[shape, axes, ones, four])
+
+
+PARTS = (("key", "k0"), ("value", "v0"))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"scale": float(WIDTH**-0.5)}, {"softcap": 0.0}])
+def test_attention_behind_concats_onto_bound_caches(attributes: dict[str, Any]) -> None:
+    model = appended_outside(**attributes)
+    paged, report = refeed.page(model, block_size=4, check=steps(model))
+    assert report.largest_difference is not None
+    assert report.largest_difference < 1e-5
+    assert report.caches[0].op_type == "Concat, Attention"
+    assert [node.op_type for node in paged.to_proto().graph.node] == ["PagedAttention"]
+
+
+OUTSIDE: list[tuple[dict[str, Any], str]] = [
+    ({"is_causal": 1}, r"Attention `last`: expected a mask in place of is_causal"),
+    ({"scale": 1.0}, r"node `last` \(Attention\): expected the scale 0\.35355.*got 1"),
+    ({"softcap": 2.0}, r"node `last` \(Attention\): PagedAttention has no softcap, got 2\.0"),
+    ({"left_window_size": 3}, r"node `last` \(Attention\): PagedAttention has no left_window_size, got 3"),
+    ({"more": ["mask"]}, r"node `last` \(Attention\): the mask `mask` may tell of padding or more"),
+    ({"more": ["", "", "", "valid"]}, r"Attention `last`: expected no nonpad_kv_seqlen, got `valid`"),
+    ({"rank": 3}, r"node `last` \(Attention\): expected a query of 4 axes, got `q0` of 3"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(OUTSIDE)))
+def test_attention_behind_concats_that_pages_cannot_say_is_refused_by_name(case: int) -> None:
+    changes, expected = OUTSIDE[case]
+    model = appended_outside(**changes)
+    with pytest.raises(refeed.ModelError, match=expected):
+        refeed.page(model)
+
+
+def test_values_that_are_no_caches_begin_with_zeros() -> None:
+    """A hybrid of attention and of states that do not grow."""
+    model = decoder("genai_qwen35_fp32")
+    feeds = decoder_steps(model)
+    paged, report = refeed.page(model, padded=False, check=feeds, block_size=4)
+    assert len(report.caches) == 1
+    assert len(paged.bindings) == len(model.bindings) - 1

@@ -129,7 +129,7 @@ def test_6_5_unselected_pages_and_empty_selections_keep_their_memory() -> None:
 
 Feeds = dict[str, Any]
 BAD: dict[str, tuple[Feeds, str]] = {
-    "an index twice": ({"indices": [1, 0, 1]}, "block_indices: expected each page once, got 1"),
+    "an index twice": ({"indices": [1, 0, 1]}, "block_indices: expected each page once, got 1 more than once"),
     "an index too large": ({"indices": [0, 3]}, "block_indices: expected 0 to 2, got 3"),
     "a negative index": ({"indices": [-1]}, "block_indices: expected 0 to 2, got -1"),
     "indices of two axes": ({"indices": [[0]]}, r"block_indices: expected one axis, got shape \[1, 1\]"),

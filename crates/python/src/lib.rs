@@ -64,7 +64,7 @@ mod _native {
     };
     #[pymodule_export]
     use crate::runtime::quantization::{
-        PySharedQuantizedValue, add_quantization_parameters, dequantize_tensor,
+        PySharedQuantizedValue, add_quantization_parameters, check_paged_cache, dequantize_tensor,
         make_affine_quantization_type, make_shared_quantization_type, materialize_quantized_value,
         quantize_tensor_shared,
     };

@@ -2,6 +2,7 @@
 
 use crate::recognition::AttentionForm;
 use refeed_values::append::Outcome as Placed;
+use refeed_values::{RuntimeValue, paged_cache};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +22,59 @@ pub enum Outcome {
     Computed(Arc<str>),
     /// The old value was kept, as the binding's publication asks.
     Kept,
+    /// A paged cache, before any call: new tokens become pages behind the old ones.
+    AppendsPages,
+    /// A paged cache with new tokens. All pages but the last one stay where they are.
+    Pages {
+        /// New pages.
+        added: usize,
+        /// What became of the page that was the last one.
+        last: LastPage,
+    },
+}
+
+/// What became of the page that was the last one of a paged cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastPage {
+    /// It stays as it is, or there was none.
+    Kept,
+    /// New rows were written behind its own.
+    InPlace,
+    /// It was written again, with new rows.
+    Copied,
+}
+
+impl Outcome {
+    /// How a cache in pages came from another by new tokens; `None` when it did not.
+    pub(crate) fn of_pages(old: &RuntimeValue, new: &RuntimeValue) -> Option<Outcome> {
+        let (old, new) = (paged_cache::blocks(old)?, paged_cache::blocks(new)?);
+        let added = new.len().checked_sub(old.len())?;
+        let Some(index) = old.len().checked_sub(1) else {
+            let last = LastPage::Kept;
+            return Some(Outcome::Pages { added, last });
+        };
+        let before = paged_cache::page(old.at(index).ok()?).ok()?;
+        let after = paged_cache::page(new.at(index).ok()?).ok()?;
+        let stays = [(before.key, after.key), (before.value, after.value)]
+            .iter()
+            .all(|(before, after)| place(before).is_some_and(|at| place(after) == Some(at)));
+        let last = match (after.start == before.start, stays) {
+            (true, true) if after.length == before.length => LastPage::Kept,
+            (true, true) if after.length > before.length => LastPage::InPlace,
+            (true, false) if after.length > before.length => LastPage::Copied,
+            _ => return None,
+        };
+        Some(Outcome::Pages { added, last })
+    }
+}
+
+/// Where the payload of a page lies.
+fn place(payload: &RuntimeValue) -> Option<*const u8> {
+    match payload {
+        RuntimeValue::Tensor(tensor) => Some(tensor.as_ptr()),
+        RuntimeValue::Encoded(encoded) => Some(encoded.payload().as_ptr()),
+        _ => None,
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -32,6 +86,25 @@ impl fmt::Display for Outcome {
             Outcome::Copied(why) => write!(f, "copied because {why}"),
             Outcome::Computed(op_type) => write!(f, "computed by {op_type}"),
             Outcome::Kept => f.write_str("kept"),
+            Outcome::AppendsPages => f.write_str("appends pages"),
+            Outcome::Pages { added, last } => {
+                let how = match last {
+                    LastPage::Kept => None,
+                    LastPage::InPlace => Some("in place"),
+                    LastPage::Copied => Some("copied the last page with new rows"),
+                };
+                let pages = match added {
+                    0 if how.is_some() => None,
+                    0 => Some("appended no page".to_string()),
+                    1 => Some("appended a page".to_string()),
+                    many => Some(format!("appended {many} pages")),
+                };
+                match (how, pages) {
+                    (Some(how), Some(pages)) => write!(f, "{how}, {pages}"),
+                    (Some(how), None) => f.write_str(how),
+                    (None, pages) => f.write_str(&pages.unwrap_or_default()),
+                }
+            }
         }
     }
 }
@@ -55,7 +128,7 @@ pub struct BindingReport {
     pub output: Arc<str>,
     /// What the last call did.
     pub outcome: Outcome,
-    /// Extents of the retained value.
+    /// Extents of the retained value; of a paged cache batch, heads, tokens and the width of keys.
     pub shape: Vec<usize>,
     /// Rows that fit before the buffer must grow; 0 when the value has no capacity.
     pub capacity_rows: usize,

@@ -167,7 +167,7 @@ pub fn generate_until<'n, V: Into<RuntimeValue>>(
     let engine = engine(model, context, initial, session_options)?;
     let lane = Lane::new(engine, fixed, rows.len());
     // What is returned has the prompts as they came; a model that would take padding for tokens sees each without.
-    let apart = roles.counting.is_some() && rows.iter().any(Row::is_padded);
+    let apart = roles.blind.is_some() && rows.iter().any(Row::is_padded);
     let seen = match apart {
         true => rows.iter().map(Row::without_padding).collect(),
         false => rows.clone(),

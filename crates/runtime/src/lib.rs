@@ -47,7 +47,7 @@ pub use error::{NodePath, NodeProblem, RunError, SessionError, StateError};
 pub use events::{
     Captured, EventKind, NodeTable, NodeTiming, RuntimeEvent, RuntimeEventAction, StorageReport,
 };
-pub use explain::{BindingReport, Explanation, Outcome};
+pub use explain::{BindingReport, Explanation, LastPage, Outcome};
 pub use generate::{
     FinishReason, Generated, GeneratedSequence, GeneratedToken, GenerationError, GenerationOptions,
     Generator, GeneratorSettings, empty_caches, generate, generate_until,

@@ -2,7 +2,7 @@
 
 use crate::append::Appends;
 use refeed_values::append::{AppendLease, AppendPolicy, PersistentTensor};
-use refeed_values::{RuntimeValue, Tensor, ValueError};
+use refeed_values::{RuntimeValue, Tensor, ValueError, paged_cache};
 
 /// A retained value: a root tensor with the room that its appends have, or a value of another kind.
 #[derive(Debug)]
@@ -71,13 +71,29 @@ impl PersistentValue {
         }
     }
 
-    /// Extents of a tensor; the number of elements of a sequence; nothing for other kinds.
+    /// The value, when it is no tensor.
+    pub(crate) fn other(&self) -> Option<&RuntimeValue> {
+        match self {
+            PersistentValue::Tensor(_) => None,
+            PersistentValue::Other(value) => Some(value),
+        }
+    }
+
+    /// Extents of a tensor; the number of elements of a sequence; batch, heads, tokens and key width of a paged cache;
+    /// nothing for other kinds.
     pub(crate) fn shape(&self) -> Vec<usize> {
         match self {
             PersistentValue::Tensor(held) => held.tensor().shape().to_vec(),
             PersistentValue::Other(RuntimeValue::Encoded(encoded)) => encoded.shape().to_vec(),
             PersistentValue::Other(RuntimeValue::Sequence(elements)) => vec![elements.len()],
-            PersistentValue::Other(_) => Vec::new(),
+            PersistentValue::Other(other) => paged_cache::check(other)
+                .ok()
+                .and_then(|cache| {
+                    let dims = cache.dims?;
+                    let tokens = usize::try_from(cache.tokens).ok()?;
+                    Some(vec![dims.batch, dims.heads, tokens, dims.key_width])
+                })
+                .unwrap_or_default(),
         }
     }
 

@@ -140,7 +140,8 @@ impl PageRun {
         let Some(end) = start.checked_add(length) else {
             let expected = format!("tokens that end before {}", i64::MAX);
             let got = format!("{length} tokens from {start} on");
-            return Err(fault("length", expected, got));
+            let field = if start > length { "start" } else { "length" };
+            return Err(fault(field, expected, got));
         };
         let capacity = key[2];
         if usize::try_from(length).is_ok_and(|length| length > capacity) {

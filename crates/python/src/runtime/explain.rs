@@ -24,7 +24,7 @@ impl PyBindingReport {
         &self.inner.output
     }
 
-    /// What the last call did: "in place", "grown: ...", "copied because ...", "computed by ...", "kept".
+    /// What the last call did: "in place", "grown: ...", "copied because ...", "appended ...", "kept", ....
     #[getter]
     fn outcome(&self) -> String {
         self.inner.outcome.to_string()

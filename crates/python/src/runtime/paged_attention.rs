@@ -6,7 +6,7 @@ use crate::run;
 use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::tensor::{PyTensor, Warned, size};
 use crate::runtime::value::{self, Reader};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use refeed_runtime::kernel::OpError;
@@ -25,18 +25,22 @@ pub(crate) struct PyPageFormat {
 #[pymethods]
 impl PyPageFormat {
     #[new]
-    #[pyo3(signature = (storage_type = 1, scale = 1.0, zero_point = 0))]
+    #[pyo3(
+        signature = (storage_type = None, scale = None, zero_point = None),
+        text_signature = "(storage_type=1, scale=1.0, zero_point=0)"
+    )]
     fn new(
         py: Python<'_>,
-        storage_type: i32,
-        scale: f32,
-        zero_point: i32,
+        storage_type: Option<&Bound<'_, PyAny>>,
+        scale: Option<&Bound<'_, PyAny>>,
+        zero_point: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyPageFormat> {
-        let storage = DType::from_onnx(storage_type).ok_or_else(|| {
-            let text =
-                format!("storage_type: expected the number of an element type, got {storage_type}");
-            Class::ValueType.error(py, text)
-        })?;
+        let storage = match storage_type {
+            None => DType::Float,
+            Some(given) => element_type(given)?,
+        };
+        let scale = scale.map_or(Ok(1.0), page_scale)?;
+        let zero_point = zero_point.map_or(Ok(0), |given| code(given, storage))?;
         let inner = Format {
             storage,
             scale,
@@ -74,6 +78,62 @@ impl PyPageFormat {
         } = self.inner;
         format!("PageFormat({storage}, scale={scale}, zero_point={zero_point})")
     }
+}
+
+/// What an argument of a format should have been.
+fn wrong(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyErr {
+    let got = class_of(given);
+    PyTypeError::new_err(format!("{name}: expected {expected}, got {got}"))
+}
+
+fn element_type(given: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let number = match given.extract::<i32>() {
+        Ok(number) => Some(number),
+        Err(error) if error.is_instance_of::<PyOverflowError>(given.py()) => None,
+        Err(_) => {
+            let expected = "the number of an element type";
+            return Err(wrong("storage_type", expected, given));
+        }
+    };
+    number.and_then(DType::from_onnx).ok_or_else(|| {
+        let text = format!("storage_type: expected the number of an element type, got {given}");
+        Class::ValueType.error(given.py(), text)
+    })
+}
+
+/// A scale as FLOAT; one that FLOAT has no positive finite number for is told as it was given.
+fn page_scale(given: &Bound<'_, PyAny>) -> PyResult<f32> {
+    let wide: f64 = given
+        .extract()
+        .map_err(|_| wrong("scale", "a number", given))?;
+    let scale = wide as f32;
+    let held = scale > 0.0 && scale.is_finite();
+    if wide > 0.0 && wide.is_finite() && !held {
+        let text = format!("scale: expected a positive finite number within FLOAT, got {given}");
+        return Err(Class::ValueType.error(given.py(), text));
+    }
+    Ok(scale)
+}
+
+fn code(given: &Bound<'_, PyAny>, storage: DType) -> PyResult<i32> {
+    given.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(given.py()) {
+            let text = format!("zero_point: expected a code of {storage}, got {given}");
+            return Class::ValueType.error(given.py(), text);
+        }
+        wrong("zero_point", "an integer", given)
+    })
+}
+
+/// The context to register with.
+fn context_of<'a, 'py>(
+    context: Option<&'a Bound<'py, PyAny>>,
+) -> PyResult<Option<&'a Bound<'py, PyRuntimeContext>>> {
+    let cast = |given: &'a Bound<'py, PyAny>| {
+        let cast = given.cast::<PyRuntimeContext>();
+        cast.map_err(|_| wrong("context", "a RuntimeContext", given))
+    };
+    context.map(cast).transpose()
 }
 
 /// What an execution of ``ai.rt::PagedAttention`` cost, or several together.
@@ -170,10 +230,9 @@ impl FormatSelector for Selector {
 
 /// What a selector returned: nothing for FLOAT, one format for both, or one for keys and one for values.
 fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
-    let refused = || {
-        let kind = class_of(chosen);
+    let refused = |got: String| {
         PyTypeError::new_err(format!(
-            "format_selector: expected None, a PageFormat or a tuple of two, got {kind}"
+            "format_selector: expected None, a PageFormat or a tuple of two, got {got}"
         ))
     };
     if chosen.is_none() {
@@ -182,18 +241,28 @@ fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
     if let Ok(format) = chosen.cast::<PyPageFormat>() {
         return Ok(Formats::both(format.get().inner));
     }
-    let pair = chosen.cast::<PyTuple>().map_err(|_| refused())?;
+    let pair = chosen
+        .cast::<PyTuple>()
+        .map_err(|_| refused(class_of(chosen).to_string()))?;
     if pair.len() != 2 {
-        return Err(refused());
+        return Err(refused(format!("a tuple of {}", pair.len())));
     }
-    let (key, value) = (pair.get_item(0)?, pair.get_item(1)?);
-    match (key.cast::<PyPageFormat>(), value.cast::<PyPageFormat>()) {
-        (Ok(key), Ok(value)) => Ok(Formats {
-            key: key.get().inner,
-            value: value.get().inner,
-        }),
-        _ => Err(refused()),
-    }
+    let format = |at: usize, part: &str| -> PyResult<Format> {
+        let given = pair.get_item(at)?;
+        match given.cast::<PyPageFormat>() {
+            Ok(format) => Ok(format.get().inner),
+            Err(_) => {
+                let kind = class_of(&given);
+                Err(PyTypeError::new_err(format!(
+                    "format_selector: expected a PageFormat for {part}, got {kind}"
+                )))
+            }
+        }
+    };
+    Ok(Formats {
+        key: format(0, "keys")?,
+        value: format(1, "values")?,
+    })
 }
 
 /// The kernel of ``ai.rt::PagedAttention``: attention to a cache in pages and to new tokens, which become further
@@ -206,16 +275,23 @@ pub(crate) struct PyPagedAttention {
 #[pymethods]
 impl PyPagedAttention {
     #[new]
-    #[pyo3(signature = (*, format_selector = None, partial_blocks = "sealed"))]
+    #[pyo3(
+        signature = (*, format_selector = None, partial_blocks = None),
+        text_signature = "(*, format_selector=None, partial_blocks='sealed')"
+    )]
     fn new(
         py: Python<'_>,
         format_selector: Option<Bound<'_, PyAny>>,
-        partial_blocks: &str,
+        partial_blocks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyPagedAttention> {
-        let partial_blocks = match partial_blocks {
-            "sealed" => PartialBlocks::Sealed,
-            "fill" => PartialBlocks::Fill,
-            got => {
+        let named = |given: &Bound<'_, PyAny>| {
+            let name = given.extract::<String>();
+            name.map_err(|_| wrong("partial_blocks", "'sealed' or 'fill'", given))
+        };
+        let partial_blocks = match partial_blocks.map(named).transpose()?.as_deref() {
+            None | Some("sealed") => PartialBlocks::Sealed,
+            Some("fill") => PartialBlocks::Fill,
+            Some(got) => {
                 let text = format!("partial_blocks: expected 'sealed' or 'fill', got {got:?}");
                 return Err(Class::ValueType.error(py, text));
             }
@@ -238,12 +314,8 @@ impl PyPagedAttention {
 
     /// Make it the kernel of the operator, for the calls with a context or for the whole process.
     #[pyo3(signature = (context = None))]
-    fn register(
-        &self,
-        py: Python<'_>,
-        context: Option<&Bound<'_, PyRuntimeContext>>,
-    ) -> PyResult<()> {
-        let registered = match context {
+    fn register(&self, py: Python<'_>, context: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let registered = match context_of(context)? {
             Some(context) => self.inner.register_in(&context.get().inner),
             None => self.inner.register(),
         };
@@ -325,12 +397,15 @@ impl PyPagedAttention {
 /// Make `PagedAttention` the kernel of ``ai.rt::PagedAttention``, for the calls with a context or for the whole
 /// process.
 #[pyfunction]
-#[pyo3(signature = (context = None, *, format_selector = None, partial_blocks = "sealed"))]
+#[pyo3(
+    signature = (context = None, *, format_selector = None, partial_blocks = None),
+    text_signature = "(context=None, *, format_selector=None, partial_blocks='sealed')"
+)]
 pub(crate) fn register_paged_attention<'py>(
     py: Python<'py>,
-    context: Option<&Bound<'py, PyRuntimeContext>>,
+    context: Option<&Bound<'py, PyAny>>,
     format_selector: Option<Bound<'py, PyAny>>,
-    partial_blocks: &str,
+    partial_blocks: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyPagedAttention>> {
     let kernel = PyPagedAttention::new(py, format_selector, partial_blocks)?;
     kernel.register(py, context)?;

@@ -16,6 +16,7 @@ use refeed_graph::values;
 use refeed_proto::message::descriptors;
 use refeed_proto::{ModelProto, StructTypeProto, TensorProto, TypeProto};
 use refeed_values::encoded::{self, Plan, Role};
+use refeed_values::paged_cache::has_paged_cache_structure;
 use refeed_values::{Allocator, DType, EncodedValue, Tensor};
 
 /// A quantised tensor whose parameters a model shares; it keeps them, whatever becomes of the model.
@@ -85,6 +86,24 @@ fn encoded_of(
             let kind = class_of(value);
             Err(PyTypeError::new_err(format!(
                 "value: expected an EncodedValueProto or a SharedQuantizedValue, got {kind}"
+            )))
+        }
+    }
+}
+
+/// Holds the pages of a cache to their rules, without decoding them.
+#[pyfunction]
+#[pyo3(signature = (cache, model = None))]
+pub(crate) fn check_paged_cache(
+    cache: &Bound<'_, PyAny>,
+    model: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    match read(cache, &catalogues_or_none(model)?)? {
+        Some(value) if has_paged_cache_structure(&value) => Ok(()),
+        _ => {
+            let kind = class_of(cache);
+            Err(PyTypeError::new_err(format!(
+                "cache: expected a PagedCacheProto, got {kind}"
             )))
         }
     }

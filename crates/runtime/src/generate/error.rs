@@ -141,12 +141,12 @@ pub enum GenerationError {
     },
     /// A node of the model would take padding for tokens.
     #[error(
-        "rows with padding: {node} counts the attention mask and does not place it, so padding would be taken for tokens, \
+        "rows with padding: {blind}, so padding would be taken for tokens, \
          and rows cannot be evaluated one by one: {reason}"
     )]
     PaddedRows {
-        /// The node's name and type.
-        node: String,
+        /// The node's name and type, and why it cannot tell.
+        blind: String,
         /// Why rows cannot be evaluated one by one.
         reason: String,
     },

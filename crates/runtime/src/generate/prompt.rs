@@ -24,8 +24,8 @@ pub(super) struct Roles {
     pub(super) positions: Option<Made>,
     pub(super) logits: usize,
     pub(super) logits_name: String,
-    /// A node that counts the mask and does not place it, when the model has one.
-    pub(super) counting: Option<String>,
+    /// What would take padding for tokens, as errors say it, when the model has such a thing.
+    pub(super) blind: Option<String>,
 }
 
 /// Which types of masks and positions are made.
@@ -70,17 +70,26 @@ pub(super) fn dtype_of(ty: &ValueType) -> Option<DType> {
     ty.tensor().and_then(|tensor| tensor.dtype)
 }
 
-/// The first GroupQueryAttention of a model, nested graphs and functions included. It takes the number of ones in the mask
-/// for the length of a row and reads its keys from the front, whatever stands there.
-fn counting_node(model: &Model) -> Option<String> {
+/// The first attention of a model that no mask reaches, nested graphs and functions included, and why it would take padding
+/// for tokens. A GroupQueryAttention takes the number of ones in the mask for the length of a row and reads its keys from
+/// the front, whatever stands there; a PagedAttention has no mask at all.
+fn blind_node(model: &Model) -> Option<String> {
     let functions = model.proto().functions.iter();
     let mut open: Vec<_> = functions.flat_map(|function| &function.node).collect();
     open.extend(&model.graph().node);
     while let Some(node) = open.pop() {
-        if node.domain() == "com.microsoft" && node.op_type() == "GroupQueryAttention" {
+        let why = match (node.domain(), node.op_type()) {
+            ("com.microsoft", "GroupQueryAttention") => {
+                Some("counts the attention mask and does not place it")
+            }
+            ("ai.rt", "PagedAttention") => Some("has no attention mask"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            let kind = format!("{}.{}", node.domain(), node.op_type());
             return Some(match node.name() {
-                "" => "a com.microsoft.GroupQueryAttention".to_string(),
-                name => format!("`{name}` (com.microsoft.GroupQueryAttention)"),
+                "" => format!("a {kind} {why}"),
+                name => format!("`{name}` ({kind}) {why}"),
             });
         }
         for attribute in &node.attribute {
@@ -189,21 +198,21 @@ impl Roles {
             positions: optional("position_ids_name", &options.position_ids_name)?,
             logits,
             logits_name: options.logits_name.clone(),
-            counting: counting_node(model),
+            blind: blind_node(model),
         })
     }
 
     /// Refuses rows with padding where the model cannot tell it from tokens.
     ///
     /// # Errors
-    /// When a row has columns that do not count, and the model has no mask, or a node that only counts it.
+    /// When a row has columns that do not count, and the model has no mask, or a node that does not heed it.
     pub(super) fn check_padding(&self, rows: &[Row]) -> Result<(), GenerationError> {
         if !rows.iter().any(Row::is_padded) {
             return Ok(());
         }
-        if let Some(node) = &self.counting {
+        if let Some(blind) = &self.blind {
             return Err(GenerationError::PaddedRows {
-                node: node.clone(),
+                blind: blind.clone(),
                 reason: "the padding is among what the model has seen".to_string(),
             });
         }
@@ -217,9 +226,9 @@ impl Roles {
 
     /// Says of an error that it keeps rows with padding from being evaluated one by one.
     pub(super) fn padding_error(&self, error: GenerationError) -> GenerationError {
-        match (error, &self.counting) {
-            (GenerationError::Rows { reason, .. }, Some(node)) => GenerationError::PaddedRows {
-                node: node.clone(),
+        match (error, &self.blind) {
+            (GenerationError::Rows { reason, .. }, Some(blind)) => GenerationError::PaddedRows {
+                blind: blind.clone(),
                 reason,
             },
             (error, _) => error,
@@ -229,7 +238,7 @@ impl Roles {
     /// Whether a model that sees padding would say something else than without, for all that is known: nothing tells it
     /// what is padding, or it keeps more of it than what a mask hides.
     pub(super) fn padding_shows(&self, batch: &Batch) -> bool {
-        self.mask.is_none() || self.counting.is_some() || batch.is_recurrent()
+        self.mask.is_none() || self.blind.is_some() || batch.is_recurrent()
     }
 
     /// Whether the loop feeds an input.

@@ -4,6 +4,7 @@ use super::build::Builder;
 use crate::append::AppendSite;
 use crate::explain::Outcome;
 use crate::kernel::Slot;
+use crate::ops::paged_attention;
 use crate::plan::scope::Scope;
 use crate::plan::{Plan, Step};
 use refeed_proto::NodeProto;
@@ -126,11 +127,15 @@ impl Builder<'_> {
             if let (true, Some(input), Some(output)) = (may_append, reads, writes) {
                 add_site(step, input, output, index);
             }
+            let pages = reads.is_some()
+                && (&*step.label.domain, &*op_type)
+                    == (paged_attention::DOMAIN, paged_attention::OP_TYPE);
             plan.usual.push(match appends {
                 true if reads.is_none() => Outcome::Copied(format!(
                     "`{}` does not reach this {op_type} directly",
                     binding.input
                 )),
+                _ if pages => Outcome::AppendsPages,
                 _ => Outcome::Computed(op_type),
             });
         }

@@ -8,7 +8,7 @@ use crate::explain::Outcome;
 use crate::persistent_value::PersistentValue;
 use crate::session::Core;
 use refeed_values::append::{AppendPolicy, PersistentTensor, Reserve};
-use refeed_values::encoded::Encoding;
+use refeed_values::encoded::{Encoding, infer_storage};
 use refeed_values::paged_cache;
 use refeed_values::{Allocator, EncodedValue, RuntimeValue, Tensor, TensorMut};
 use std::sync::Arc;
@@ -193,6 +193,9 @@ fn payload(
             )?;
             let mut shape = shape.to_vec();
             shape[0] = rows.len();
+            // The width of the codes is said where the size of fewer rows no longer tells it.
+            affine.inferred = affine.inferred
+                && infer_storage(affine.storage_is_signed(), &shape, codes.bytes()).is_ok();
             let made = EncodedValue::affine(affine, (dtype, &shape), codes);
             Ok(made?.into())
         }

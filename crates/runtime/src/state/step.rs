@@ -6,6 +6,7 @@ use crate::context::RuntimeContext;
 use crate::error::StateError;
 use crate::explain::Outcome;
 use crate::interrupt::RunControl;
+use crate::ops::paged_attention::OP_TYPE;
 use crate::session::{Core, note_clash};
 use refeed_graph::Publish;
 use refeed_values::{RuntimeValue, Tensor};
@@ -117,9 +118,17 @@ impl Inner {
                 false => (Change::Keep, Outcome::Kept),
                 true => {
                     let usual = &core.plan.usual[index];
-                    let outcome = self.appends.outcome(index).unwrap_or(usual);
                     let output = outputs[binding.output_index].clone();
-                    (Change::Publish(output), outcome.clone())
+                    let outcome = match (self.appends.outcome(index), usual) {
+                        (Some(outcome), _) => outcome.clone(),
+                        (None, Outcome::AppendsPages) => self.retained[index]
+                            .value
+                            .other()
+                            .and_then(|old| Outcome::of_pages(old, &output))
+                            .unwrap_or_else(|| Outcome::Computed(OP_TYPE.into())),
+                        (None, usual) => usual.clone(),
+                    };
+                    (Change::Publish(output), outcome)
                 }
             });
         }

@@ -18,7 +18,7 @@ fn roles(mask: DType) -> Roles {
         }),
         logits: 0,
         logits_name: "logits".to_string(),
-        counting: None,
+        blind: None,
     }
 }
 

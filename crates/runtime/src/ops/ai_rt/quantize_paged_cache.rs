@@ -104,10 +104,10 @@ fn indices(call: &Invocation<'_>, index: usize) -> Result<Vec<i64>, OpError> {
 
 /// Positions of pages, each once.
 fn distinct(indices: Vec<i64>, pages: usize) -> Result<Vec<usize>, OpError> {
-    let refuse = |expected: String, got: i64| OpError::Value {
+    let refuse = |expected: String, got: String| OpError::Value {
         what: INPUTS[1],
         expected,
-        got: got.to_string(),
+        got,
     };
     let mut chosen = Vec::with_capacity(indices.len());
     for index in indices {
@@ -116,11 +116,14 @@ fn distinct(indices: Vec<i64>, pages: usize) -> Result<Vec<usize>, OpError> {
             0 => "no index, as the cache has no page".to_string(),
             pages => format!("0 to {}", pages - 1),
         };
-        chosen.push(position.ok_or_else(|| refuse(expected(), index))?);
+        chosen.push(position.ok_or_else(|| refuse(expected(), index.to_string()))?);
     }
     chosen.sort_unstable();
     match chosen.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(refuse("each page once".to_string(), pair[0] as i64)),
+        Some(pair) => Err(refuse(
+            "each page once".to_string(),
+            format!("{} more than once", pair[0]),
+        )),
         None => Ok(chosen),
     }
 }

@@ -7,9 +7,9 @@ use crate::kernel::OpError;
 use half::{bf16, f16};
 use refeed_kernels::Compute;
 use refeed_kernels::attention::paged::{PagedError, PagedProblem, paged_attention};
-use refeed_kernels::quantize::{Division, Rows, Storage, encode};
+use refeed_kernels::quantize::{Division, QuantizeError, Rows, Storage, encode};
 use refeed_values::encoded::infer_storage;
-use refeed_values::paged_cache::{BLOCKS, DENSE, PageFault, blocks, page, page_of};
+use refeed_values::paged_cache::{BLOCKS, DENSE, PageFault, PageRun, blocks, page, page_of};
 use refeed_values::{
     Allocator, DType, Extent, RuntimeSequence, RuntimeValue, StructValue, Tensor, TensorMut, View,
 };
@@ -104,6 +104,7 @@ impl Extents {
         &self,
         dims: &refeed_values::paged_cache::CacheDims,
         block_size: usize,
+        blocks: &RuntimeSequence,
     ) -> Result<(), OpError> {
         let refuse = |field: &str, expected: String, got: usize| {
             Err(OpError::Page(PageFault {
@@ -114,8 +115,16 @@ impl Extents {
             }))
         };
         if dims.most_capacity > block_size {
-            let expected = format!("at most {block_size}, the block_size");
-            return refuse("capacity of a page", expected, dims.most_capacity);
+            let mut capacities = blocks.iter().enumerate().filter_map(|(index, page)| {
+                Some((index, PageRun::of(page).ok()?.dims().most_capacity))
+            });
+            let large = capacities.find(|(_, capacity)| *capacity > block_size);
+            return Err(OpError::Page(PageFault {
+                block: large.map(|(index, _)| index),
+                field: "capacity".to_string(),
+                expected: format!("at most {block_size}, the block_size"),
+                got: large.map_or(dims.most_capacity, |(_, got)| got).to_string(),
+            }));
         }
         for (field, got, own, whose) in [
             ("batch of the pages", dims.batch, self.batch, "K"),
@@ -147,8 +156,8 @@ fn finite(name: &'static str, tensor: &Tensor) -> Result<(), OpError> {
         None => Ok(()),
         Some((at, got)) => Err(OpError::Value {
             what: name,
-            expected: format!("finite numbers, at element {at} too"),
-            got: got.to_string(),
+            expected: "finite numbers".to_string(),
+            got: format!("{got} at element {at}"),
         }),
     }
 }
@@ -215,11 +224,15 @@ fn refused(error: PagedError, blocks: &RuntimeSequence) -> OpError {
             let of = |held: &RuntimeValue| {
                 page(held).is_ok_and(|page| usize::try_from(page.start) == Ok(start))
             };
+            let (expected, got) = match source {
+                QuantizeError::Part { expected, got, .. } => (expected, got),
+                other => ("finite numbers".to_string(), other.to_string()),
+            };
             OpError::Page(PageFault {
                 block: blocks.iter().position(of),
                 field: field.to_string(),
-                expected: "finite numbers in visible rows".to_string(),
-                got: source.to_string(),
+                expected: format!("{expected}, as the row is visible"),
+                got,
             })
         }
         other => OpError::Custom(Box::new(other)),
@@ -243,6 +256,8 @@ fn stated(storage: &Storage, extents: [usize; 4]) -> Result<Storage, OpError> {
 
 /// New keys or values, and what they are kept as.
 pub(super) struct NewRows<'a> {
+    /// The input that they come from.
+    name: &'static str,
     rows: Rows<'a>,
     storage: &'a Storage,
     extents: [usize; 4],
@@ -259,7 +274,19 @@ impl NewRows<'_> {
         let [batch, heads, _, width] = self.extents;
         let storage = stated(self.storage, [batch, heads, length, width])?;
         let rows = self.rows.range(first, length)?;
-        encode::<OpError>(&rows, length, &storage, Division::Double, allocate)
+        let made = encode::<OpError>(&rows, length, &storage, Division::Double, allocate);
+        made.map_err(|error| match error {
+            OpError::Quantize(QuantizeError::Part {
+                part: "rows",
+                expected,
+                got,
+            }) => OpError::Value {
+                what: self.name,
+                expected,
+                got,
+            },
+            other => other,
+        })
     }
 }
 
@@ -322,7 +349,7 @@ impl PagedAttention {
         }
         let (shape, mut validated) = lock(memo).check(operands.past)?;
         if let Some(dims) = &shape.dims {
-            extents.fit(dims, options.block_size)?;
+            extents.fit(dims, options.block_size, blocks)?;
         }
         let past = usize::try_from(shape.tokens).unwrap_or(usize::MAX);
         if past.checked_add(length).is_none_or(|total| total > limit) {
@@ -386,11 +413,13 @@ impl PagedAttention {
         let kv = |size| [batch, kv_heads, length, size];
         let (key_view, value_view) = (key.view::<f32>()?, value.view::<f32>()?);
         let keys = NewRows {
+            name: "K",
             rows: Rows::new(key_view.as_slice().unwrap_or_default(), kv(size))?,
             storage: &key_storage,
             extents: kv(size),
         };
         let values = NewRows {
+            name: "V",
             rows: Rows::new(value_view.as_slice().unwrap_or_default(), kv(width))?,
             storage: &value_storage,
             extents: kv(width),
@@ -403,10 +432,13 @@ impl PagedAttention {
         {
             let last = page(blocks.at(index)?)?;
             let count = fill::room(&last, &formats, options.block_size).min(length);
+            let used = usize::try_from(last.length).unwrap_or(usize::MAX);
+            // Rows are reserved for the tokens that this page can still get, however large blocks may be.
+            let size = options.block_size.min(used.saturating_add(limit - past));
             if count > 0 {
                 let mut held = lock(memo);
                 let mut behind = |payload, new: &NewRows<'_>| {
-                    let (rows, size) = ((0, count), options.block_size);
+                    let rows = (0, count);
                     fill::extended(
                         &mut held.tails,
                         payload,
@@ -420,7 +452,6 @@ impl PagedAttention {
                 let (key, key_bytes) = behind(last.key, &keys)?;
                 let (value, value_bytes) = behind(last.value, &values)?;
                 copied += key_bytes + value_bytes;
-                let used = usize::try_from(last.length).unwrap_or(usize::MAX);
                 present.set(index, new_page(past - used, used + count, key, value)?)?;
                 first = count;
             }

@@ -81,7 +81,8 @@ pub(super) fn room(page: &Page<'_>, formats: &Formats, block_size: usize) -> usi
     }
 }
 
-/// The payload with `count` new rows from `first` on behind its own, and the bytes that were written.
+/// The payload with `count` new rows from `first` on behind its own, and the bytes that were written. A dense payload gets
+/// room for `most` rows in all.
 ///
 /// # Errors
 /// When memory cannot be had.
@@ -90,14 +91,14 @@ pub(super) fn extended(
     payload: &RuntimeValue,
     new: &NewRows<'_>,
     (first, count): (usize, usize),
-    block_size: usize,
+    most: usize,
     memory: &Allocator,
     allocate: Allocate<'_>,
 ) -> Result<(RuntimeValue, u64), OpError> {
     let encoded_rows = new.payload(first, count, &mut *allocate)?;
     match (payload, &encoded_rows) {
         (RuntimeValue::Tensor(held), RuntimeValue::Tensor(rows)) => {
-            dense(tails, held, rows, block_size, memory)
+            dense(tails, held, rows, most, memory)
         }
         (RuntimeValue::Encoded(held), RuntimeValue::Encoded(rows)) => codes(held, rows, allocate),
         _ => Err(OpError::Unsupported("a page of two formats".to_string())),
@@ -108,12 +109,12 @@ fn dense(
     tails: &mut Tails,
     held: &Tensor,
     rows: &Tensor,
-    block_size: usize,
+    most: usize,
     memory: &Allocator,
 ) -> Result<(RuntimeValue, u64), OpError> {
     let policy = AppendPolicy {
-        initial_capacity: block_size,
-        max_length: Some(block_size),
+        initial_capacity: most,
+        max_length: Some(most),
         reuse: AppendReuse::Always,
     };
     let mut shape = held.shape().to_vec();
