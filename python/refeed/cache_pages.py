@@ -76,7 +76,7 @@ def cache_parts(cache: PagedCacheProto) -> Iterator[CachePart]:
     """Go through keys and values of every page of a cache that keeps the rules, in order; nothing is decoded."""
     for index, block in enumerate(cache.blocks):
         for part in PARTS:
-            field = block.WhichOneof(f"{part}_payload")
+            field = str(block.WhichOneof(f"{part}_payload"))
             message = getattr(block, field)
             if field == part:
                 shape = tuple(message.dims)

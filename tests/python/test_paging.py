@@ -412,7 +412,7 @@ def test_single_nodes_that_pages_cannot_say_are_refused_by_name(changes: dict[st
 
 def appended_outside(rank: int = 4, nodes: Any = (), **attributes: Any) -> Any:
     """Attention that is given all keys and values, appended and repeated before it."""
-    more = {"q_num_heads": HEADS, "kv_num_heads": HEADS} if rank == 3 else {}
+    more: dict[str, Any] = {"q_num_heads": HEADS, "kv_num_heads": HEADS} if rank == 3 else {}
     shape = numpy_helper.from_array(np.array([0, KV_HEADS, HEADS // KV_HEADS, -1, WIDTH], np.int64), "five")
     made = [helper.make_node("Concat", [f"past.0.{part}", new], [f"present.0.{part}"], axis=-2) for part, new in PARTS]
     axes = numpy_helper.from_array(np.array([2], np.int64), "two")
