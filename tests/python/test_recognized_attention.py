@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx.parser
 import onnx.reference
 import pytest
@@ -32,7 +33,7 @@ EXPECTED = {
     "optimum_llama": (2, 2),
     "optimum_t5_merged": (8, 8),
     "optimum_t5_withpast": (4, 4),
-    "ts13_streamenc": (2, 0),
+    "ts13_streamenc": (2, 2),
 }
 REFERENCES = [(name, reference) for name in EXPECTED for reference in CASES[name]["refs"]]
 
@@ -169,9 +170,94 @@ def test_the_option_turns_it_off_and_is_a_bool() -> None:
         runtime.RuntimeSessionOptions(recognize_attention=1)  # type: ignore[arg-type]
 
 
-def test_inspect_says_what_was_recognized(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_says_what_was_recognized(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(MODELS / CASES["optimum_llama"]["dir"] / "model.onnx")]) == 0
     out = capsys.readouterr().out
     assert out.count("one kernel for") == 2
-    assert main(["inspect", str(MODELS / CASES["ts13_streamenc"]["dir"] / "model.onnx")]) == 0
+    model = _grouped()
+    (low,) = (tensor for tensor in model.graph.initializer if tensor.name == "low")
+    low.CopyFrom(onnx.numpy_helper.from_array(np.array(-5.0, np.float32), "low"))
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    assert main(["inspect", str(path)]) == 0
     assert "as written: what stands in for masked scores is not low enough" in capsys.readouterr().out
+
+
+def _bmm() -> onnx.ModelProto:
+    """A decoder step with products of three axes, as TorchScript exports bmm, and a low number in masked places."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float16[B,3,S,8] q, float16[B,3,P,8] past_k, float16[B,3,P,5] past_v, float16[B,3,S,8] k, float16[B,3,S,5] v,
+       bool[B,1,S,T] keep)
+      => (float16[N,S,5] y, float16[B,3,T,8] present_k, float16[B,3,T,5] present_v)
+    <int64[1] at0 = {0}, int64 zeroth = {0}, int64 second = {2}, int64[1] minus = {-1}, int64[1] three = {3},
+     int64[1] eight = {8}, int64[1] five = {5}, float16 scale = {13722}, float low = {-10000.0}>
+    {
+      present_k = Concat <axis = 2> (past_k, k)
+      present_v = Concat <axis = 2> (past_v, v)
+      q_shape = Shape (q)
+      batch = Gather <axis = 0> (q_shape, zeroth)
+      batch1 = Unsqueeze (batch, at0)
+      both1 = Mul (batch1, three)
+      length = Gather <axis = 0> (q_shape, second)
+      length1 = Unsqueeze (length, at0)
+      q_at = Concat <axis = 0> (both1, length1, eight)
+      q3 = Reshape (q, q_at)
+      k_at = Concat <axis = 0> (both1, minus, eight)
+      k3 = Reshape (present_k, k_at)
+      v_at = Concat <axis = 0> (both1, minus, five)
+      v3 = Reshape (present_v, v_at)
+      k_t = Transpose <perm = [0, 2, 1]> (k3)
+      scaled = Mul (q3, scale)
+      product = MatMul (scaled, k_t)
+      wide = Cast <to = 1> (product)
+      four = Concat <axis = 0> (batch1, three, length1, minus)
+      scores = Reshape (wide, four)
+      masked = Where (keep, scores, low)
+      soft = Softmax <axis = -1> (masked)
+      merged = Concat <axis = 0> (both1, length1, minus)
+      weights3 = Reshape (soft, merged)
+      weights = Cast <to = 10> (weights3)
+      y = MatMul (weights, v3)
+    }
+    """
+    return onnx.parser.parse_model(text)
+
+
+def test_sixteen_bits_in_three_axes_on_a_cache_with_room() -> None:
+    """Float64 sums over what a state has retained; the cache has room behind each head, so it is no dense tensor."""
+    model, _ = refeed.bind(_bmm(), pairs=[("past_k", "present_k"), ("past_v", "present_v")], uses="any")
+    batch = 2
+    initial = {"past_k": np.zeros((batch, 3, 0, 8), np.float16), "past_v": np.zeros((batch, 3, 0, 5), np.float16)}
+    state = runtime.PersistentValueState(model, initial)
+    rng = np.random.default_rng(7)
+    total = 0
+    for new in (7, 1, 1, 4, 1):
+        total += new
+        feeds = {
+            "q": rng.standard_normal((batch, 3, new, 8)).astype(np.float16),
+            "k": rng.standard_normal((batch, 3, new, 8)).astype(np.float16),
+            "v": rng.standard_normal((batch, 3, new, 5)).astype(np.float16),
+            "keep": rng.random((batch, 1, new, total)) < 0.7,
+        }
+        feeds["keep"][..., -1] = True
+        outputs = state.run(feeds)
+        keys = np.asarray(outputs["present_k"]).astype(np.float64)
+        values = np.asarray(outputs["present_v"]).astype(np.float64)
+        assert keys.shape == (batch, 3, total, 8)
+        scale = float(np.array(13722, np.uint16).view(np.float16))
+        scores = scale * feeds["q"].astype(np.float64) @ keys.swapaxes(2, 3)
+        scores = np.where(feeds["keep"], scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        expected = weights / weights.sum(-1, keepdims=True) @ values
+        got = np.asarray(outputs["y"]).reshape(expected.shape)
+        np.testing.assert_allclose(got, expected, rtol=2**-10, atol=2**-11)
+    (form,) = state.explain().attention
+    assert (form.obstacle, form.declined) == (None, None)
+    assert {binding.outcome for binding in state.explain().bindings} == {"in place"}
+    # A query that sees nothing weighs all keys alike, as the nodes have it.
+    feeds["keep"] = np.zeros((batch, 1, 1, total + 1), bool)
+    got = np.asarray(state.run(feeds)["y"]).reshape(batch, 3, 1, 5).astype(np.float64)
+    mean = np.concatenate([values, feeds["v"]], 2).mean(2, keepdims=True)
+    np.testing.assert_allclose(got, mean, rtol=2**-8, atol=2**-9)
+    assert state.explain().attention[0].declined == (1, "a query sees no key")

@@ -35,7 +35,8 @@ mod types;
 mod width;
 
 pub(crate) use attention::{
-    MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, absorbs,
+    MaskChange, MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, holds, is_low,
+    one_number,
 };
 pub(crate) use layout::position_of;
 pub(crate) use matmul_nbits::PackedMatMul;

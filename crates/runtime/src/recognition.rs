@@ -57,18 +57,22 @@ pub(crate) enum Declined {
     Mask,
     Factor,
     Fill,
+    Digits,
+    Rounding,
     NotFinite,
     Unseen,
 }
 
 impl Declined {
-    const ALL: [Declined; 8] = [
+    const ALL: [Declined; 10] = [
         Declined::Values,
         Declined::Type,
         Declined::Shapes,
         Declined::Mask,
         Declined::Factor,
         Declined::Fill,
+        Declined::Digits,
+        Declined::Rounding,
         Declined::NotFinite,
         Declined::Unseen,
     ];
@@ -76,12 +80,16 @@ impl Declined {
     fn text(self) -> &'static str {
         match self {
             Declined::Values => "an operand is no dense tensor",
-            Declined::Type => "the operands are not all FLOAT or all DOUBLE",
+            Declined::Type => "the operands are not of one floating-point type",
             Declined::Shapes => "the shapes of the call are not those of an attention",
             Declined::Mask => "the mask does not fit the scores",
             Declined::Factor => "a factor of the scores is not one number",
             Declined::Fill => {
                 "what stands in for masked scores is not low enough to leave nothing of them"
+            }
+            Declined::Digits => "the mask has digits that the type of the keys does not have",
+            Declined::Rounding => {
+                "all that a query sees lies behind a mask beside which 16 bits round scores away"
             }
             Declined::NotFinite => "the result is not finite everywhere",
             Declined::Unseen => "a query sees no key",

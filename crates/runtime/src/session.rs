@@ -1,5 +1,9 @@
 //! Sessions: a compiled model, and runs that remember nothing.
 
+mod outputs;
+
+pub use outputs::Outputs;
+
 use crate::append::Appends;
 use crate::conform::{Refused, Rule, Symbols, Table};
 use crate::context::{Allocators, RuntimeContext, ValueKind};
@@ -13,6 +17,7 @@ use crate::plan::{Plan, compile};
 use crate::recognition::AttentionForm;
 use crate::registry::Kernels;
 use crate::variants::Variants;
+use outputs::Results;
 use refeed_graph::types::{ValueInfo, ValueType};
 use refeed_graph::{BindingUses, Model};
 use refeed_kernels::{Compute, Isa, ThreadPool};
@@ -42,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) variants: Variants,
     /// Workspaces that earlier runs of sessions left for reuse.
     pub(crate) spare: Mutex<Vec<Workspace>>,
-    names: Arc<[Arc<str>]>,
+    results: Arc<Results>,
 }
 
 impl Core {
@@ -106,7 +111,7 @@ impl Core {
             retained_symbols,
             uses,
             allocator,
-            names,
+            results: Arc::new(Results::new(names)),
             model,
         })
     }
@@ -178,6 +183,10 @@ pub(crate) fn compute() -> Result<Compute<'static>, SessionError> {
     Ok(Compute::new(Isa::from_env()?, ThreadPool::global()))
 }
 
+/// Largest result whose memory comes back when its caller lets go of it. What is larger costs more to compute than to ask
+/// the system for, and a long prompt's results should not stay for the tokens that follow.
+const HANDED_LIMIT: usize = 4 << 20;
+
 /// The slots and the memory of one execution at a time.
 pub(crate) struct Workspace {
     slots: Vec<Option<RuntimeValue>>,
@@ -195,6 +204,8 @@ pub(crate) struct Workspace {
     pub(crate) retained: Table,
     pub(crate) warnings: Vec<String>,
     pub(crate) materialised: Vec<(Arc<str>, usize)>,
+    /// Results that callers of the last two calls got, the last call's behind the others.
+    handed: [Vec<Tensor>; 2],
     /// What the call made on its way, by slot, when its caller wants that.
     kept: Option<Vec<(Slot, RuntimeValue)>>,
 }
@@ -213,6 +224,7 @@ impl Workspace {
             retained: core.retained_symbols.table(),
             warnings,
             materialised: Vec::new(),
+            handed: Default::default(),
             kept: None,
         }
     }
@@ -236,6 +248,10 @@ impl Workspace {
         self.from_initializer.fill(false);
         self.table.clear();
         self.materialised.clear();
+        // A caller who lets go of results when the next ones are there has let go of these by now.
+        let [older, last] = &mut self.handed;
+        older.drain(..).for_each(|tensor| self.pool.give(tensor));
+        std::mem::swap(older, last);
     }
 
     /// Where results and what is retained come from.
@@ -348,9 +364,9 @@ impl Workspace {
         retained: &[&Tensor],
         bound: impl Fn(usize) -> bool,
     ) -> Result<Vec<RuntimeValue>, StateError> {
-        let mut outputs = Vec::with_capacity(core.plan.outputs.len());
+        let mut outputs = core.results.list();
         for (position, &slot) in core.plan.outputs.iter().enumerate() {
-            let name = &core.names[position];
+            let name = &core.results.names[position];
             let value = self.slots[slot as usize]
                 .clone()
                 .ok_or_else(|| StateError::EmptyOutput(name.clone()))?;
@@ -384,6 +400,9 @@ impl Workspace {
                 }
                 outputs.push(copy.into());
             } else {
+                if !passed && !bound(position) && tensor.buffer().len() <= HANDED_LIMIT {
+                    self.handed[1].push(tensor.clone());
+                }
                 outputs.push(value);
             }
         }
@@ -460,64 +479,6 @@ pub(crate) fn note_clash(
         warnings.push(text);
     }
     Ok(())
-}
-
-/// The named results of a call, in the graph's output order.
-#[derive(Debug, Clone)]
-pub struct Outputs {
-    names: Arc<[Arc<str>]>,
-    values: Vec<RuntimeValue>,
-}
-
-impl Outputs {
-    pub(crate) fn new(core: &Core, values: Vec<RuntimeValue>) -> Outputs {
-        Outputs {
-            names: core.names.clone(),
-            values,
-        }
-    }
-
-    /// The output of this name.
-    pub fn get(&self, name: &str) -> Option<&RuntimeValue> {
-        self.names
-            .iter()
-            .position(|held| &**held == name)
-            .map(|at| &self.values[at])
-    }
-
-    /// The output of this name, when it is a tensor.
-    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
-        self.get(name)?.tensor()
-    }
-
-    /// Names and values, in the graph's order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &RuntimeValue)> {
-        self.names.iter().map(|name| &**name).zip(&self.values)
-    }
-
-    /// The values, in the graph's order.
-    pub fn values(&self) -> &[RuntimeValue] {
-        &self.values
-    }
-
-    /// The values, in the graph's order.
-    pub fn into_values(self) -> Vec<RuntimeValue> {
-        self.values
-    }
-}
-
-impl std::ops::Index<&str> for Outputs {
-    type Output = Tensor;
-
-    /// # Panics
-    /// When there is no output of this name, or it is no tensor.
-    #[allow(clippy::panic)]
-    fn index(&self, name: &str) -> &Tensor {
-        match self.tensor(name) {
-            Some(tensor) => tensor,
-            None => panic!("no tensor output `{name}`"),
-        }
-    }
 }
 
 /// A compiled model whose runs remember nothing; `Send` and `Sync`, so threads may share one.
@@ -658,7 +619,7 @@ impl RuntimeSession {
         for (name, value) in kept.into_iter().flatten() {
             values.keep(&name, value, ValueKind::Intermediate);
         }
-        for (name, value) in outputs.names.iter().zip(outputs.values) {
+        for (name, value) in self.core.results.names.iter().zip(outputs.into_values()) {
             values.keep(name, value, ValueKind::Output);
         }
         Ok(())

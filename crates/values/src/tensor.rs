@@ -442,10 +442,12 @@ impl Tensor {
                 dtype,
                 ..from.clone()
             };
-            let mut to = out.retyped(dtype);
-            from.view::<T>()?.copy_to(to.as_mut_slice::<T>()?);
-            *out = to.retyped(out.dtype);
-            Ok(())
+            let own = std::mem::replace(&mut out.dtype, dtype);
+            let copied = from
+                .view::<T>()
+                .and_then(|view| Ok(view.copy_to(out.as_mut_slice::<T>()?)));
+            out.dtype = own;
+            copied
         }
         match self.dtype.bits() {
             8 => moved::<u8>(self, DType::Uint8, out),
@@ -524,17 +526,6 @@ impl TensorMut {
             dtype,
             shape: Dims::from_slice(shape),
             bytes,
-            allocation,
-        }
-    }
-
-    fn retyped(&mut self, dtype: DType) -> TensorMut {
-        let empty = Allocation::from_owner([0u8; 0], Provenance::Foreign);
-        let allocation = std::mem::replace(&mut self.allocation, Arc::new(empty));
-        TensorMut {
-            dtype,
-            shape: self.shape.clone(),
-            bytes: self.bytes,
             allocation,
         }
     }

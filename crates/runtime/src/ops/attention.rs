@@ -10,7 +10,8 @@ mod multi_head;
 mod recognized;
 
 pub(crate) use recognized::{
-    Cache as RecognizedCache, MaskStep, RecognizedAttention, RecognizedOperands, absorbs,
+    Cache as RecognizedCache, MaskChange, MaskStep, RecognizedAttention, RecognizedOperands, holds,
+    is_low, one_number,
 };
 
 use super::heads::{by_real, fused_rows, head_count, split, split_rows};

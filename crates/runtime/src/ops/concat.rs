@@ -14,10 +14,13 @@ struct Concat {
     axis: i64,
 }
 
+/// Parts that are joined: shapes have as many numbers.
+type Parts<'a> = SmallVec<[&'a Tensor; 16]>;
+
 /// The shape of the inputs joined along `axis`.
 fn inputs_joined(call: &Invocation<'_>, axis: usize) -> Result<Dims, OpError> {
     let first = call.require(0)?;
-    let mut parts = SmallVec::<[&Tensor; 4]>::new();
+    let mut parts = Parts::new();
     for index in 0..call.input_count() {
         let part = call.require(index)?;
         if part.dtype() != first.dtype() {
@@ -108,7 +111,7 @@ impl Concat {
 
     /// All parts in new memory.
     fn dense(call: &mut Invocation<'_>, shape: &[usize], axis: usize) -> Result<Tensor, OpError> {
-        let mut parts = SmallVec::<[&Tensor; 4]>::new();
+        let mut parts = Parts::new();
         for index in 0..call.input_count() {
             parts.push(call.require(index)?);
         }

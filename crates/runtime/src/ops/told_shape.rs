@@ -3,6 +3,7 @@
 use crate::kernel::{Invocation, Kernel, Kinds, OpError};
 use crate::shapes::{Id, Shapes};
 use refeed_values::DType;
+use smallvec::SmallVec;
 
 /// Gives some numbers of a program as an INT64 vector.
 pub(crate) struct ToldShape {
@@ -24,9 +25,11 @@ impl Kernel for ToldShape {
     fn run(&self, call: &mut Invocation<'_>) -> Result<(), OpError> {
         let numbers = self.shapes.hold(call);
         let items = self.items.iter().map(|&id| numbers.as_ref()?.get(id));
-        let items = items.collect::<Option<Vec<i64>>>().ok_or_else(|| {
-            OpError::Shape("the repeated heads of a cache have no shape".to_string())
-        })?;
+        let items = items
+            .collect::<Option<SmallVec<[i64; 8]>>>()
+            .ok_or_else(|| {
+                OpError::Shape("the repeated heads of a cache have no shape".to_string())
+            })?;
         let mut out = call.allocate(DType::Int64, &[items.len()])?;
         out.as_mut_slice::<i64>()?.copy_from_slice(&items);
         call.set(0, out.freeze());

@@ -1,7 +1,8 @@
 //! Attention that a graph writes out: `MatMul`, a factor, a mask, `Softmax`, `MatMul`, around keys and values whose heads
-//! `Expand` repeats. It is given to the attention kernel where that computes the same.
+//! `Expand` repeats, in four axes or in three with batch and heads as one, with `Cast` around the softmax. It is given to
+//! the attention kernel where that computes the same.
 //!
-//! Three steps. *Trace* (`trace.rs`) finds the nodes, from the second product backwards. *Follow* (`axes.rs`,
+//! Three steps. *Trace* (`trace.rs`, `scores.rs`) finds the nodes, from the second product backwards. *Follow* (`axes.rs`,
 //! `extents.rs`) shows which axis of the cache is which of the product, as equations over the shapes of a call: nothing
 //! that a model only declares is believed. *Replace* (here) checks that nobody else reads what lies between, takes out the
 //! nodes that are needed no more, those that compute shapes included, and keeps them as the plan of the fallback: the
@@ -10,6 +11,7 @@
 mod axes;
 mod extents;
 mod flow;
+mod scores;
 mod trace;
 
 #[cfg(test)]
@@ -18,7 +20,9 @@ mod tests;
 use crate::control::Body;
 use crate::error::NodePath;
 use crate::kernel::Slot;
-use crate::ops::{MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, ToldShape};
+use crate::ops::{
+    MaskChange, MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, ToldShape,
+};
 use crate::plan::form::Form;
 use crate::plan::scope::Scope;
 use crate::plan::{Plan, Step};
@@ -286,9 +290,9 @@ fn reads(extents: &Extents<'_, '_>, one: &Found) -> Vec<Slot> {
     let mut slots = vec![one.query, one.key.slot, one.value.slot];
     slots.extend(one.factors.iter().map(|factor| factor.slot));
     for step in &one.mask {
-        match *step {
-            MaskStep::Add(slot) => slots.push(slot),
-            MaskStep::Fill {
+        match step.change {
+            MaskChange::Add(slot) => slots.push(slot),
+            MaskChange::Fill {
                 condition, fill, ..
             } => slots.extend([condition, fill]),
         }
@@ -308,6 +312,7 @@ fn expressions(extents: &Extents<'_, '_>, one: &Found) -> BTreeSet<Id> {
     }
     open.extend(one.key.seen.copies);
     open.extend(one.value.seen.copies);
+    open.extend(one.views.iter().flatten());
     extents.closure(open)
 }
 
@@ -353,7 +358,7 @@ fn region(
     let query = place(one.query);
     let mut cache = |side: &trace::Side| RecognizedCache {
         input: place(side.slot),
-        order: side.seen.order,
+        order: side.seen.order.clone(),
         copies: None,
     };
     let (mut key, mut value) = (cache(&one.key), cache(&one.value));
@@ -362,17 +367,20 @@ fn region(
         .iter()
         .map(|factor| (place(factor.slot), factor.divides));
     let factors = factors.collect();
-    let mask = one.mask.iter().map(|step| match *step {
-        MaskStep::Add(slot) => MaskStep::Add(place(slot) as Slot),
-        MaskStep::Fill {
-            condition,
-            fill,
-            keeps,
-        } => MaskStep::Fill {
-            condition: place(condition) as Slot,
-            fill: place(fill) as Slot,
-            keeps,
+    let mask = one.mask.iter().map(|step| MaskStep {
+        change: match step.change {
+            MaskChange::Add(slot) => MaskChange::Add(place(slot) as Slot),
+            MaskChange::Fill {
+                condition,
+                fill,
+                keeps,
+            } => MaskChange::Fill {
+                condition: place(condition) as Slot,
+                fill: place(fill) as Slot,
+                keeps,
+            },
         },
+        rank: step.rank,
     });
     let mask = mask.collect();
     let used = expressions(extents, one);
@@ -386,12 +394,16 @@ fn region(
     let rules = rules.collect();
     key.copies = one.key.seen.copies.map(id);
     value.copies = one.value.seen.copies.map(id);
+    let views = one.views.iter();
+    let views = views.map(|view| view.iter().map(|&old| id(old)).collect());
     let operands = RecognizedOperands {
         query,
+        rank: one.key.seen.rank,
         key,
         value,
         factors,
         mask,
+        views: views.collect(),
         zero_when_unseen: one.zero_when_unseen,
         shapes: Shapes { exprs, rules },
     };

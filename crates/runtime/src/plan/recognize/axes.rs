@@ -37,17 +37,19 @@ struct Tracked {
 /// Which extent the last two axes of an operand have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// `[batch, heads, width, length]`: the keys of a product.
+    /// `[batch, heads, width, length]`, or the first two as one axis: the keys of a product.
     Keys,
-    /// `[batch, heads, length, width]`: the values.
+    /// `[batch, heads, length, width]`, or the first two as one axis: the values.
     Values,
 }
 
 /// How a cache becomes an operand.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    /// The axes of the cache that are batch, heads, length and width.
-    pub(super) order: [usize; 4],
+    /// The axes of the cache that are batch, heads, length and width; the first two may be one axis.
+    pub(super) order: SmallVec<[usize; 4]>,
+    /// Axes of the operand: 4, or 3 when batch and heads are one.
+    pub(super) rank: usize,
     /// How often each head is repeated.
     pub(super) copies: Option<Id>,
     /// What must hold for that.
@@ -63,11 +65,13 @@ pub(super) fn follow(
     wanted: Wanted,
 ) -> Option<Seen> {
     let shape = extents.shape(base)?;
-    if shape.len() != 4 {
+    if ![3, 4].contains(&shape.len()) {
         return None;
     }
     let start = Tracked {
-        axes: (0..4).map(|axis| smallvec![Atom::Own(axis)]).collect(),
+        axes: (0..shape.len())
+            .map(|axis| smallvec![Atom::Own(axis)])
+            .collect(),
         copies: None,
         rules: Vec::new(),
     };
@@ -112,6 +116,8 @@ impl Walk<'_, '_, '_> {
                 value.axes = places.into_iter().map(place).collect::<Option<_>>()?;
             }
             Form::Expand => self.expand(&mut value, operand?)?,
+            // Which axes a cache of three would be split into is not known, so it starts behind the Reshape.
+            Form::Reshape { .. } if self.shape.len() == 3 => return None,
             Form::Reshape { allow_zero } => {
                 let target = self.extents.list(operand?)?.items.clone();
                 return self.reshape(value, &target, *allow_zero, rest);
@@ -123,23 +129,38 @@ impl Walk<'_, '_, '_> {
     }
 
     fn arrived(&self, value: Tracked) -> Option<Seen> {
-        let [batch, heads, third, fourth] = &value.axes[..] else {
+        let [outer @ .., third, fourth] = &value.axes[..] else {
             return None;
         };
-        let own = |axis: &Axis| match axis[..] {
-            [Atom::Own(at)] => Some(at),
-            _ => None,
-        };
-        let head = match (heads[..].split_first()?, value.copies) {
-            ((Atom::Own(at), []), None) | ((Atom::Own(at), [Atom::Copies]), Some(_)) => *at,
+        let outer: Axis = match outer {
+            [merged] => merged.clone(),
+            [batch, heads] if batch.len() == 1 && !heads.is_empty() => {
+                batch.iter().chain(heads).copied().collect()
+            }
             _ => return None,
         };
+        let (mut order, repeats): (SmallVec<[usize; 4]>, bool) = match outer[..] {
+            [Atom::Own(batch), Atom::Own(head)] => (smallvec![batch, head], false),
+            [Atom::Own(batch), Atom::Own(head), Atom::Copies] => (smallvec![batch, head], true),
+            [Atom::Own(merged)] => (smallvec![merged], false),
+            _ => return None,
+        };
+        if repeats != value.copies.is_some() {
+            return None;
+        }
         let (length, width) = match self.wanted {
             Wanted::Keys => (fourth, third),
             Wanted::Values => (third, fourth),
         };
+        for axis in [length, width] {
+            match axis[..] {
+                [Atom::Own(at)] => order.push(at),
+                _ => return None,
+            }
+        }
         Some(Seen {
-            order: [own(batch)?, head, own(length)?, own(width)?],
+            order,
+            rank: value.axes.len(),
             copies: value.copies,
             rules: value.rules,
         })

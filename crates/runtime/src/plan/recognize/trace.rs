@@ -3,21 +3,15 @@
 use super::axes::{Seen, Wanted, follow};
 use super::extents::Extents;
 use super::flow::Flow;
+use super::scores::{Factor, Passed, factor, scores_of, weights_of};
 use crate::kernel::Slot;
-use crate::ops::{MaskStep, absorbs};
+use crate::ops::{MaskStep, holds};
 use crate::plan::form::Form;
-use crate::shapes::Rule;
+use crate::shapes::{Id, Rule};
 use refeed_values::DType;
 
 /// Most nodes between the product and the softmax, and between a cache and a product.
-const LENGTH_LIMIT: usize = 16;
-
-/// A number that multiplies the scores, or divides them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Factor {
-    pub(super) slot: Slot,
-    pub(super) divides: bool,
-}
+pub(super) const LENGTH_LIMIT: usize = 16;
 
 /// Keys or values: a value of the plan, and how it is seen.
 #[derive(Debug, Clone)]
@@ -39,6 +33,8 @@ pub(super) struct Found {
     pub(super) factors: Vec<Factor>,
     /// What happens to the scores, in this order.
     pub(super) mask: Vec<MaskStep>,
+    /// What each `Reshape` of scores or weights asks for.
+    pub(super) views: Vec<Vec<Id>>,
     /// Whether weights that are no numbers become 0.
     pub(super) zero_when_unseen: bool,
 }
@@ -60,80 +56,20 @@ pub(super) fn attention(
     let (Form::MatMul, &[Some(weights), Some(values)]) = (&step.form, &*step.inputs) else {
         return None;
     };
-    let mut steps = vec![last];
-    let weights = weights_of(flow, weights, &mut steps)?;
-    Some(whole(flow, extents, last, weights, values, steps))
-}
-
-/// Where the weights come from.
-struct Weights {
-    softmax: usize,
-    zero_when_unseen: bool,
-    /// The type that they are cast to from another one.
-    cast: Option<DType>,
-}
-
-fn weights_of(flow: &Flow<'_>, weights: Slot, steps: &mut Vec<usize>) -> Option<Weights> {
-    let mut slot = flow.behind_copies(weights, steps);
-    let mut zero_when_unseen = false;
-    let mut cast = None;
-    if let (Form::Where, Some(index)) = (flow.form(slot), flow.producer_index(slot)) {
-        let &[Some(condition), Some(yes), Some(no)] = &*flow.steps[index].inputs else {
-            return None;
-        };
-        let asks = flow.producer_index(condition)?;
-        let asked = flow.steps[asks].inputs.first().copied().flatten();
-        if flow.steps[asks].form != Form::IsNaN || asked != Some(no) || !is_zero(flow, yes) {
-            return None;
-        }
-        zero_when_unseen = true;
-        steps.extend([index, asks]);
-        slot = flow.behind_copies(no, steps);
-    }
-    if let (Form::Cast { to }, Some(step)) = (flow.form(slot), flow.producer(slot)) {
-        cast = *to;
-        slot = step.inputs.first().copied().flatten()?;
-    }
-    let softmax = flow.producer_index(slot)?;
-    matches!(flow.steps[softmax].form, Form::Softmax { .. }).then_some(Weights {
-        softmax,
-        zero_when_unseen,
-        cast,
-    })
-}
-
-/// The one number that a value is in every call, and its type.
-fn one_number(flow: &Flow<'_>, slot: Slot) -> Option<(DType, f64)> {
-    let tensor = flow.known(slot).tensor()?;
-    if tensor.elements() != 1 || tensor.rank() > 4 {
-        return None;
-    }
-    let number = match tensor.dtype() {
-        DType::Float => f64::from(tensor.view::<f32>().ok()?.iter().next()?),
-        DType::Double => tensor.view::<f64>().ok()?.iter().next()?,
-        _ => return None,
-    };
-    Some((tensor.dtype(), number))
-}
-
-/// Whether a value is 0 in one element in every call.
-fn is_zero(flow: &Flow<'_>, slot: Slot) -> bool {
-    one_number(flow, slot).is_some_and(|(_, number)| number == 0.0)
+    let mut passed = Passed::new(flow.dtype(values), last);
+    let softmax = weights_of(flow, extents, weights, &mut passed)?;
+    Some(whole(flow, extents, values, softmax, passed))
 }
 
 fn whole(
     flow: &Flow<'_>,
     extents: &mut Extents<'_, '_>,
-    last: usize,
-    weights: Weights,
     values: Slot,
-    mut steps: Vec<usize>,
+    softmax: usize,
+    mut passed: Passed,
 ) -> Result<Found, String> {
-    if let Some(to) = weights.cast {
-        return Err(format!("the weights are cast to {to} behind Softmax"));
-    }
-    let softmax = &flow.steps[weights.softmax];
-    steps.push(weights.softmax);
+    let last = passed.last;
+    let softmax = &flow.steps[softmax];
     let &[Some(scores)] = &*softmax.inputs else {
         return Err("Softmax has no input".to_string());
     };
@@ -147,159 +83,87 @@ fn whole(
             ));
         }
     }
-    match flow.dtype(scores) {
-        Some(DType::Float | DType::Double) => {}
-        Some(dtype) => {
-            return Err(format!(
-                "numbers of type {dtype} are rounded between the nodes"
-            ));
-        }
-        None => return Err("the type of the scores is not known".to_string()),
+    let traced = scores_of(flow, extents, scores, &mut passed)?;
+    if let Some(trouble) = passed.trouble {
+        return Err(trouble);
     }
-    let traced = scores_of(flow, scores, &mut steps)?;
     let &[Some(query), Some(keys)] = &*flow.steps[traced.product].inputs else {
         return Err("the product of queries and keys lacks an operand".to_string());
     };
-    steps.push(traced.product);
-    let mut factors = traced.factors;
-    let query = queries(flow, query, traced.product, &mut steps, &mut factors);
-    let mut key = side(flow, extents, keys, traced.product, Wanted::Keys, true)?;
-    let mut value = side(flow, extents, values, last, Wanted::Values, true)?;
+    let (mut steps, mut factors) = (passed.steps, traced.factors);
+    let storage = passed.storage;
+    let query = queries(
+        flow,
+        query,
+        storage,
+        traced.product,
+        &mut steps,
+        &mut factors,
+    );
+    let mut operand = |slot, product, wanted, repeated| {
+        let asked = Asked {
+            slot,
+            product,
+            wanted,
+            storage,
+        };
+        side(flow, extents, &asked, repeated)
+    };
+    let mut key = operand(keys, traced.product, Wanted::Keys, true)?;
+    let mut value = operand(values, last, Wanted::Values, true)?;
     if key.side.seen.copies.is_some() != value.side.seen.copies.is_some() {
         // The repeated heads of one of them are read elsewhere, or lie in another order: both are taken as repeated.
-        key = side(flow, extents, keys, traced.product, Wanted::Keys, false)?;
-        value = side(flow, extents, values, last, Wanted::Values, false)?;
+        key = operand(keys, traced.product, Wanted::Keys, false)?;
+        value = operand(values, last, Wanted::Values, false)?;
+    }
+    let types = [query, key.side.slot, value.side.slot].map(|slot| flow.dtype(slot));
+    if let Some(other) = types
+        .into_iter()
+        .flatten()
+        .find(|&one| Some(one) != storage)
+    {
+        let told = storage.map_or("not known".to_string(), |dtype| dtype.to_string());
+        return Err(format!(
+            "an operand of a product is of type {other}, the values are {told}"
+        ));
+    }
+    let rank = key.side.seen.rank;
+    if value.side.seen.rank != rank {
+        return Err("keys and values have different numbers of axes".to_string());
     }
     factors.extend(key.factors);
     steps.extend(key.steps);
     steps.extend(value.steps);
     steps.sort_unstable();
     steps.dedup();
+    // Scores have the axes that the Reshape before gave them; the views lie in reverse order.
+    let axes_behind = |views: usize| passed.views.get(views).map_or(rank, Vec::len);
+    let mask = traced.mask.into_iter().rev();
+    let mask = mask.map(|(change, views)| MaskStep {
+        change,
+        rank: axes_behind(views),
+    });
+    if axes_behind(0) != rank {
+        return Err("the weights have other axes than the product of queries and keys".to_string());
+    }
     Ok(Found {
         last,
         steps,
         query,
+        mask: mask.collect(),
         key: key.side,
         value: value.side,
         factors,
-        mask: traced.mask,
-        zero_when_unseen: weights.zero_when_unseen,
+        views: passed.views,
+        zero_when_unseen: passed.zero_when_unseen,
     })
 }
 
-/// The product behind the scores, and what happens to them on the way.
-struct Scores {
-    product: usize,
-    factors: Vec<Factor>,
-    mask: Vec<MaskStep>,
-}
-
-/// Whether the scores of a product come this way.
-fn leads_to_product(flow: &Flow<'_>, slot: Slot, depth: usize) -> bool {
-    let Some(step) = flow.producer(slot).filter(|_| depth > 0) else {
-        return false;
-    };
-    let through = |at: usize| {
-        let input = step.inputs.get(at).copied().flatten();
-        input.is_some_and(|slot| leads_to_product(flow, slot, depth - 1))
-    };
-    match step.form {
-        Form::MatMul => true,
-        Form::Identity | Form::Cast { .. } | Form::Div => through(0),
-        Form::Add | Form::Mul => through(0) || through(1),
-        Form::Where => through(1) || through(2),
-        _ => false,
-    }
-}
-
-fn scores_of(flow: &Flow<'_>, scores: Slot, steps: &mut Vec<usize>) -> Result<Scores, String> {
-    let mut found = Scores {
-        product: 0,
-        factors: Vec::new(),
-        mask: Vec::new(),
-    };
-    let mut slot = scores;
-    let mut added = false;
-    for _ in 0..LENGTH_LIMIT {
-        slot = flow.behind_copies(slot, steps);
-        let Some(index) = flow.producer_index(slot) else {
-            return Err("the scores are no product of queries and keys".to_string());
-        };
-        let step = &flow.steps[index];
-        steps.push(index);
-        if step.form == Form::MatMul {
-            found.product = index;
-            found.mask.reverse();
-            return Ok(found);
-        }
-        if !found.factors.is_empty() && matches!(step.form, Form::Add | Form::Where) {
-            return Err("the scores are scaled behind the mask".to_string());
-        }
-        let leads = |slot: Slot| leads_to_product(flow, slot, LENGTH_LIMIT);
-        slot = match (&step.form, &*step.inputs) {
-            (Form::Add, &[Some(a), Some(b)]) => {
-                let (scores, summand) = if leads(a) { (a, b) } else { (b, a) };
-                if added {
-                    return Err("two masks are added, one after the other".to_string());
-                }
-                added = true;
-                found.mask.push(MaskStep::Add(summand));
-                scores
-            }
-            (Form::Where, &[Some(condition), Some(yes), Some(no)]) => {
-                let keeps = leads(yes);
-                let (scores, fill) = if keeps { (yes, no) } else { (no, yes) };
-                if !flow.is_one_element(fill) {
-                    return Err("masked scores become something else than one number".to_string());
-                }
-                if one_number(flow, fill).is_some_and(|(dtype, fill)| !absorbs(dtype, fill)) {
-                    return Err(
-                        "what stands in for masked scores is not low enough to leave nothing of them"
-                            .to_string(),
-                    );
-                }
-                found.mask.push(MaskStep::Fill {
-                    condition,
-                    fill,
-                    keeps,
-                });
-                scores
-            }
-            (Form::Mul | Form::Div, &[Some(_), Some(_)]) => {
-                let Some((scores, factor)) = factor(flow, index) else {
-                    return Err("the scores are multiplied by more than one number".to_string());
-                };
-                found.factors.push(factor);
-                scores
-            }
-            (Form::Cast { to: Some(to) }, _) => {
-                return Err(format!("the scores are cast to {to}"));
-            }
-            _ => return Err(format!("the scores come from {}", step.label.op_type)),
-        };
-    }
-    Err("the scores are no product of queries and keys".to_string())
-}
-
-/// What a `Mul` or `Div` by one number scales, and by what.
-fn factor(flow: &Flow<'_>, index: usize) -> Option<(Slot, Factor)> {
-    let step = &flow.steps[index];
-    let &[Some(a), Some(b)] = &*step.inputs else {
-        return None;
-    };
-    let by = |slot, divides| Factor { slot, divides };
-    match step.form {
-        Form::Mul if flow.is_one_element(b) => Some((a, by(b, false))),
-        Form::Mul if flow.is_one_element(a) => Some((b, by(a, false))),
-        Form::Div if flow.is_one_element(b) => Some((a, by(b, true))),
-        _ => None,
-    }
-}
-
-/// The queries without their factors.
+/// The queries without their factors, in the type in which they are stored.
 fn queries(
     flow: &Flow<'_>,
     mut query: Slot,
+    storage: Option<DType>,
     mut reader: usize,
     steps: &mut Vec<usize>,
     factors: &mut Vec<Factor>,
@@ -311,14 +175,40 @@ fn queries(
         let Some(index) = flow.producer_index(query) else {
             break;
         };
-        let Some((scaled, by)) = factor(flow, index) else {
-            break;
+        let before = match widened(flow, index, storage) {
+            Some(narrow) => narrow,
+            None => match factor(flow, index) {
+                Some((scaled, by)) => {
+                    factors.push(by);
+                    scaled
+                }
+                None => break,
+            },
         };
         steps.push(index);
-        factors.push(by);
-        (query, reader) = (scaled, index);
+        (query, reader) = (before, index);
     }
     query
+}
+
+/// What a `Cast` reads, when that is of the type that is stored and the result has every number of it.
+fn widened(flow: &Flow<'_>, index: usize, storage: Option<DType>) -> Option<Slot> {
+    let step = &flow.steps[index];
+    let data = step.inputs.first().copied().flatten()?;
+    let Form::Cast { to: Some(to) } = step.form else {
+        return None;
+    };
+    let from = flow.dtype(data)?;
+    (Some(from) == storage && holds(to, from)).then_some(data)
+}
+
+/// An operand of a product.
+struct Asked {
+    slot: Slot,
+    product: usize,
+    wanted: Wanted,
+    /// The type of the caches.
+    storage: Option<DType>,
 }
 
 /// A side with the steps between the cache and the product.
@@ -333,13 +223,12 @@ struct Followed {
 fn side(
     flow: &Flow<'_>,
     extents: &mut Extents<'_, '_>,
-    operand: Slot,
-    product: usize,
-    wanted: Wanted,
+    asked: &Asked,
     repeated: bool,
 ) -> Result<Followed, String> {
-    let mut slot = operand;
-    let mut reader = product;
+    let wanted = asked.wanted;
+    let mut slot = asked.slot;
+    let mut reader = asked.product;
     let mut steps: Vec<usize> = Vec::new();
     let mut factors: Vec<(usize, Factor)> = Vec::new();
     let mut bases = Vec::new();
@@ -365,6 +254,7 @@ fn side(
             Form::Cast { to } if to.is_some() && data.and_then(|data| flow.dtype(data)) == *to => {
                 data
             }
+            Form::Cast { .. } => widened(flow, index, asked.storage),
             Form::Mul | Form::Div if wanted == Wanted::Keys => {
                 factor(flow, index).map(|(scaled, by)| {
                     factors.push((steps.len(), by));
@@ -390,7 +280,7 @@ fn side(
         let Some(seen) = seen.filter(|seen| repeated || seen.copies.is_none()) else {
             continue;
         };
-        if seen.order[3] != 3 {
+        if seen.order.last().copied() != Some(seen.order.len() - 1) {
             columns = true;
             continue;
         }
