@@ -400,13 +400,23 @@ impl Workspace {
                 }
                 outputs.push(copy.into());
             } else {
-                if !passed && !bound(position) && tensor.buffer().len() <= HANDED_LIMIT {
-                    self.handed[1].push(tensor.clone());
+                if !passed && !bound(position) {
+                    self.hand_out(core, tensor.clone());
                 }
                 outputs.push(value);
             }
         }
         Ok(outputs)
+    }
+
+    /// Notes a result that the caller gets, so that a later call finds its memory when nobody holds it any more. Memory of a
+    /// caller's allocators goes back to those at once, and a limit is for what is in use.
+    fn hand_out(&mut self, core: &Core, tensor: Tensor) {
+        let own = self.pool.output_allocator().source().is_none();
+        let limited = core.options.memory_limit.is_some();
+        if own && !limited && tensor.buffer().len() <= HANDED_LIMIT {
+            self.handed[1].push(tensor);
+        }
     }
 
     /// A struct or sequence without memory that a caller may refill: such tensors are copied as they enter it, unless the

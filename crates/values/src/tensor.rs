@@ -443,9 +443,10 @@ impl Tensor {
                 ..from.clone()
             };
             let own = std::mem::replace(&mut out.dtype, dtype);
-            let copied = from
-                .view::<T>()
-                .and_then(|view| Ok(view.copy_to(out.as_mut_slice::<T>()?)));
+            let copied = from.view::<T>().and_then(|view| {
+                view.copy_to(out.as_mut_slice::<T>()?);
+                Ok(())
+            });
             out.dtype = own;
             copied
         }
