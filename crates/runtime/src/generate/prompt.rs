@@ -6,6 +6,7 @@ use super::options::GenerationOptions;
 use super::row::Row;
 use refeed_graph::Model;
 use refeed_graph::types::{ValueInfo, ValueType};
+use refeed_proto::NodeProto;
 use refeed_values::{DType, RuntimeValue, Tensor};
 
 /// A graph input that the loop makes.
@@ -77,7 +78,7 @@ fn blind_node(model: &Model) -> Option<String> {
     let functions = model.proto().functions.iter();
     let mut open: Vec<_> = functions.flat_map(|function| &function.node).collect();
     open.extend(&model.graph().node);
-    while let Some(node) = open.pop() {
+    while let Some(node) = nested_too(&mut open) {
         let why = match (node.domain(), node.op_type()) {
             ("com.microsoft", "GroupQueryAttention") => {
                 Some("counts the attention mask and does not place it")
@@ -92,12 +93,29 @@ fn blind_node(model: &Model) -> Option<String> {
                 name => format!("`{name}` ({kind}) {why}"),
             });
         }
-        for attribute in &node.attribute {
-            let graphs = attribute.g.as_deref().into_iter().chain(&attribute.graphs);
-            open.extend(graphs.flat_map(|graph| &graph.node));
-        }
     }
     None
+}
+
+/// The next of some nodes; those of graphs in it come later.
+fn nested_too<'m>(open: &mut Vec<&'m NodeProto>) -> Option<&'m NodeProto> {
+    let node = open.pop()?;
+    for attribute in &node.attribute {
+        let graphs = attribute.g.as_deref().into_iter().chain(&attribute.graphs);
+        open.extend(graphs.flat_map(|graph| &graph.node));
+    }
+    Some(node)
+}
+
+/// Whether a node reads a value of the graph.
+fn is_read(model: &Model, name: &str) -> bool {
+    let mut open: Vec<_> = model.graph().node.iter().collect();
+    while let Some(node) = nested_too(&mut open) {
+        if node.input.iter().any(|input| &**input == name) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The position of the input or output that an option names.
@@ -192,13 +210,18 @@ impl Roles {
                 known: list(inputs),
             });
         };
+        let mask = optional("attention_mask_name", &options.attention_mask_name)?;
+        let unread = || {
+            let name = &inputs[mask?.input].name;
+            (!is_read(model, name)).then(|| format!("no node reads `{name}`"))
+        };
         Ok(Roles {
             ids,
-            mask: optional("attention_mask_name", &options.attention_mask_name)?,
+            mask,
             positions: optional("position_ids_name", &options.position_ids_name)?,
             logits,
             logits_name: options.logits_name.clone(),
-            blind: blind_node(model),
+            blind: blind_node(model).or_else(unread),
         })
     }
 
