@@ -145,6 +145,18 @@ class TestRowsOneByOne:
         made = refeed.generate(models.successor(64), self.PROMPTS, max_new_tokens=3)
         assert made.tokens == [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
 
+    def test_masks_that_no_node_reads(self) -> None:
+        """The sum of all tokens, whatever the mask says: a graph whose attention has lost it."""
+        proto = models.of_history()
+        kept = [node for node in proto.graph.node if not {"mask", "mask_column", "seen"}.intersection(node.output)]
+        (total,) = (node for node in kept if node.op_type == "ReduceSum")
+        total.input[0] = "present"
+        del proto.graph.node[:]
+        proto.graph.node.extend(kept)
+        model, _ = refeed.bind(proto, pairs=[("past", "present")])
+        made = refeed.generate(model, PROMPTS, max_new_tokens=5, pad_token_id=7)
+        assert made.tokens == [after_history(prompt, 5) for prompt in PROMPTS]
+
     def test_recurrent_models(self) -> None:
         model, _ = refeed.bind(models.recurrent(), pairs=[("past", "present")])
         generator = runtime.Generator(model)
