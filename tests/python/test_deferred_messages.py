@@ -194,6 +194,28 @@ def test_threads_that_look_at_once_see_one_message() -> None:
         assert [page.length for page in seen] == [9] * 4
 
 
+def test_forks_and_cuts_keep_what_is_known_of_pages() -> None:
+    """Counts, not times: whoever goes on from a cache looks at the pages that are new."""
+    decoder = Decoder()
+    decoder.step(0, 800)
+    for seed in range(60):
+        decoder.step(seed)
+    fork = decoder.state.fork()
+    for state in (fork, decoder.state, fork.fork()):
+        state.run(decoder.context, feeds(1))
+        assert decoder.kernel.statistics().validated_pages == 1
+    point = decoder.state.checkpoint()
+    # Within a page of four tokens: the page that says so is new, and that of the step.
+    for length, new in ((830, 1), (801, 1), (799, 2), (400, 1)):
+        decoder.state.truncate(length)
+        decoder.state.run(decoder.context, feeds(2))
+        assert decoder.kernel.statistics().validated_pages == new
+        assert sum(page.length for page in decoder.state.values["past"].blocks) == length + 1
+    decoder.state.restore(point)
+    decoder.state.run(decoder.context, feeds(3))
+    assert decoder.kernel.statistics().validated_pages == 1
+
+
 def test_a_step_looks_at_its_own_page_alone() -> None:
     """Counts, not times: of 3,000 pages, each step looks at one."""
     decoder = Decoder()

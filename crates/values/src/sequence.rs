@@ -142,6 +142,24 @@ impl RuntimeSequence {
         Ok(removed)
     }
 
+    /// Takes all elements from `length` on out, O(log n). Earlier clones keep theirs. Nothing happens to a sequence that is
+    /// not longer.
+    ///
+    /// ```
+    /// use refeed_values::{RuntimeSequence, Tensor};
+    /// let frames = (0..5).map(|n| Tensor::scalar(n as f32).map(Into::into));
+    /// let mut frames = RuntimeSequence::from_values(frames.collect::<Result<Vec<_>, _>>()?)?;
+    /// frames.truncate(3);
+    /// assert_eq!(frames.len(), 3);
+    /// # Ok::<(), refeed_values::ValueError>(())
+    /// ```
+    pub fn truncate(&mut self, length: usize) {
+        self.root = self
+            .root
+            .as_ref()
+            .and_then(|root| edit::first(root, length));
+    }
+
     /// Replaces an element, O(log n). Earlier clones keep theirs.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use super::rule::{DimRule, Expected, Layout, PageRule, Rule, StructRule, TensorR
 use refeed_graph::ModelError;
 use refeed_graph::types::Dim;
 use refeed_graph::values::{Catalogues, check_encoded};
-use refeed_values::paged_cache::{self, PageFault, PageRun};
+use refeed_values::paged_cache::{self, CacheDims, PageFault, PageRun};
 use refeed_values::{
     DType, EncodedValue, RuntimeSequence, RuntimeValue, SequenceMemo, StructValue,
 };
@@ -421,6 +421,13 @@ impl<'w> Walk<'_, 'w> {
         let Some(blocks) = paged_cache::blocks(cache) else {
             return self.refuse_cache(cache, None);
         };
+        // Its pages know together that they keep the rules, and their extents; whoever holds the cache.
+        if paged_cache::is_whole_cache(cache)
+            && let Ok(found) = paged_cache::check(cache)
+            && found.dims.is_none_or(|dims| self.agrees(pages, &dims))
+        {
+            return Ok(());
+        }
         let key = (memo, self.fields);
         let mut known = self.memos.remove(&key).unwrap_or_default();
         let mut leaf = |index, page: &'w RuntimeValue| {
@@ -455,6 +462,52 @@ impl<'w> Walk<'_, 'w> {
         };
         self.memos.insert(key, known);
         told
+    }
+
+    /// Whether what all pages agree in is as declared, and symbols are what they are elsewhere; then they are noted. What
+    /// else there is, a look at each page tells, with its place.
+    fn agrees(&mut self, pages: &PageRule, dims: &CacheDims) -> bool {
+        let mut found = Bounds::default();
+        let sides = [
+            (&pages.key, dims.key_width),
+            (&pages.value, dims.value_width),
+        ];
+        for (declared, width) in sides {
+            let Some((rules, _)) = declared else {
+                continue;
+            };
+            let extents = [
+                (dims.batch, dims.batch),
+                (dims.heads, dims.heads),
+                (dims.least_capacity, dims.most_capacity),
+                (width, width),
+            ];
+            for (rule, (least, most)) in rules.iter().zip(extents) {
+                match *rule {
+                    DimRule::Any => {}
+                    DimRule::Exactly(n) if (least, most) == (n, n) => {}
+                    DimRule::Exactly(_) => return false,
+                    DimRule::Symbol(symbol) => found.add(Bound {
+                        symbol,
+                        least,
+                        most,
+                    }),
+                }
+            }
+        }
+        match &mut self.extents {
+            Extents::Part(bounds) => found.iter().for_each(|bound| bounds.add(*bound)),
+            Extents::Table(values) => {
+                let fits = |bound: &Bound| bound.is(values[bound.symbol].unwrap_or(bound.least));
+                if !found.iter().all(fits) {
+                    return false;
+                }
+                for bound in found.iter() {
+                    values[bound.symbol] = Some(bound.least);
+                }
+            }
+        }
+        true
     }
 
     /// The extents of one page.

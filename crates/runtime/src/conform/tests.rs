@@ -639,18 +639,73 @@ fn pages_of_other_formats_are_of_the_declared_logical_type() {
 }
 
 #[test]
-fn a_step_looks_at_new_pages_only() {
+fn caches_are_known_by_themselves() {
     let mut checker = Checker::new(&cache_type("b h c 4", "b h c 3"));
     let mut blocks = sequence(pages(1000, 1));
     let cache = |blocks: &RuntimeSequence| fields([("blocks", blocks.clone().into())]);
-    assert_eq!(checker.says(cache(&blocks)), "");
+    let more = pages(1040, 1).split_off(1000);
+    for page in more {
+        blocks.push(page).unwrap();
+        assert_eq!(checker.says(cache(&blocks)), "");
+    }
+    // Nothing is kept of them, so another state need not find it out again.
+    assert_eq!(checker.known_nodes(), 0);
+}
+
+/// Where pages differ in what a symbol stands for, each is looked at, once.
+#[test]
+fn a_step_looks_at_new_pages_only() {
+    let mut checker = Checker::new(&cache_type("b h c 4", "b h c 3"));
+    let mut all = pages(1000, 1);
+    all[700] = page(700, 1, zeros(&[1, 2, 6, 4]), zeros(&[1, 2, 6, 3]));
+    let mut blocks = sequence(all);
+    let cache = |blocks: &RuntimeSequence| fields([("blocks", blocks.clone().into())]);
+    let told = "input `x.blocks[700].key`: symbolic shape mismatch, `c` is 1 elsewhere, got [1, 2, 6, 4] (axis 2)";
+    assert_eq!(checker.says(cache(&blocks)), told);
     assert_eq!(checker.known_nodes(), 1999);
     let more = pages(1040, 1).split_off(1000);
     for page in more {
         let before = checker.known_nodes();
         blocks.push(page).unwrap();
-        assert_eq!(checker.says(cache(&blocks)), "");
+        assert_eq!(checker.says(cache(&blocks)), told);
         assert!(checker.known_nodes() - before <= 40);
+    }
+}
+
+/// What is read off the whole cache and what a look at each page finds is the same.
+#[test]
+fn declared_extents_of_pages_are_held_to_the_whole_cache() {
+    for (key, value, told) in [
+        ("1 2 5 4", "1 2 5 3", ""),
+        ("? ? ? ?", "b h c w", ""),
+        (
+            "b b c 4",
+            "? ? ? 3",
+            "`b` is 1 elsewhere, got [1, 2, 5, 4] (axis 1)",
+        ),
+        (
+            "b h c w",
+            "b h c w",
+            "`w` is 4 elsewhere, got [1, 2, 5, 3] (axis 3)",
+        ),
+        ("b h 6 4", "b h c 3", "expected FLOAT"),
+        ("b h c 4", "b 3 c 3", "expected FLOAT"),
+    ] {
+        let mut checker = Checker::new(&cache_type(key, value));
+        let said = checker.says(cache_of(pages(40, 5)).unwrap());
+        assert!(
+            said.contains(told) && said.is_empty() == told.is_empty(),
+            "{key}; {value}: {said}"
+        );
+        assert!(
+            said.is_empty() || said.starts_with("input `x.blocks[0]."),
+            "{said}"
+        );
+        assert_eq!(
+            checker.known_nodes() == 0,
+            told.is_empty() || told == "expected FLOAT",
+            "{key}"
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use refeed_graph::types::ValueType;
 use refeed_graph::{Binding, Publish};
 use refeed_values::append::PersistentTensor;
 use refeed_values::paged_cache;
-use refeed_values::{RuntimeValue, Tensor, TensorError};
+use refeed_values::{RuntimeValue, StructValue, Tensor, TensorError};
 use std::sync::Arc;
 
 /// How a retained value becomes longer.
@@ -106,26 +106,23 @@ fn shorter(
     Ok(PersistentTensor::imported(tensor.with_layout(layout, 0)?))
 }
 
-/// The pages that hold the first `length` tokens. They are shared; the last one says that it holds fewer.
+/// The pages that hold the first `length` tokens of a cache that keeps the rules: O(log n). They are shared, with what is
+/// known of them together; the last one says that it holds fewer.
 fn fewer_pages(cache: &RuntimeValue, length: i64) -> Result<RuntimeValue, RowsError> {
-    let pages = paged_cache::blocks(cache).ok_or("no paged cache")?;
-    let mut kept = Vec::new();
-    for block in pages.iter() {
-        let page = paged_cache::page(block)?;
-        if page.start >= length {
-            break;
-        }
+    let mut pages = paged_cache::blocks(cache).ok_or("no paged cache")?.clone();
+    if length < 1 {
+        pages.truncate(0);
+    } else if let Some((index, page)) = paged_cache::page_of_token(cache, length - 1) {
+        pages.truncate(index + 1);
         let held = length - page.start;
-        if page.length <= held {
-            kept.push(block.clone());
-            continue;
+        if held < page.length {
+            let (start, count) = (Tensor::scalar(page.start)?, Tensor::scalar(held)?);
+            let cut = paged_cache::page_of(start, count, page.key.clone(), page.value.clone());
+            pages.set(index, cut?)?;
         }
-        let scalar = |value| Tensor::scalar(value);
-        let (start, count) = (scalar(page.start)?, scalar(held)?);
-        let cut = paged_cache::page_of(start, count, page.key.clone(), page.value.clone());
-        kept.push(cut?);
     }
-    Ok(paged_cache::cache_of(kept)?)
+    let fields = [(paged_cache::BLOCKS, RuntimeValue::from(pages))];
+    Ok(StructValue::new(fields)?.into())
 }
 
 impl PersistentValueState {

@@ -98,6 +98,23 @@ pub(super) fn remove(node: &Node, index: usize) -> Option<Node> {
     })
 }
 
+/// The first `count` elements; nothing when there is none.
+pub(super) fn first(node: &Node, count: usize) -> Option<Node> {
+    let inner = match node {
+        _ if count == 0 => return None,
+        Node::Inner(inner) if count < node.size() => inner,
+        _ => return Some(node.clone()),
+    };
+    let front = inner.front.size();
+    match count.checked_sub(front) {
+        None => first(&inner.front, count),
+        Some(more) => Some(match first(&inner.back, more) {
+            Some(rest) => join(&inner.front, &rest),
+            None => inner.front.clone(),
+        }),
+    }
+}
+
 /// The tree with another leaf at `index`, which it has.
 pub(super) fn set(node: &Node, index: usize, leaf: Node) -> Node {
     let Node::Inner(inner) = node else {

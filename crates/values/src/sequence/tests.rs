@@ -60,6 +60,7 @@ enum Edit {
     Push,
     Insert(usize),
     Remove(usize),
+    Truncate(usize),
     Set(usize),
     Concat(Vec<i64>),
     ConcatFront(usize),
@@ -72,6 +73,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         4 => Just(Edit::Push),
         4 => any::<usize>().prop_map(Edit::Insert),
         4 => any::<usize>().prop_map(Edit::Remove),
+        2 => any::<usize>().prop_map(Edit::Truncate),
         2 => any::<usize>().prop_map(Edit::Set),
         2 => prop::collection::vec(any::<i64>(), 0..40).prop_map(Edit::Concat),
         1 => (0usize..300).prop_map(Edit::ConcatFront),
@@ -103,6 +105,12 @@ proptest! {
                 Edit::Remove(at) if len > 0 => {
                     let at = at % len;
                     prop_assert_eq!(read(&tree.remove(at).unwrap()), model.remove(at));
+                }
+                Edit::Truncate(length) => {
+                    // Mostly by a few, so that something is left.
+                    let length = if length % 4 == 0 { length % (len + 2) } else { len.saturating_sub(length % 9) };
+                    tree.truncate(length);
+                    model.truncate(length);
                 }
                 Edit::Set(at) if len > 0 => {
                     tree.set(at % len, number(next)).unwrap();
@@ -205,6 +213,34 @@ fn an_edit_makes_one_path_and_shares_the_rest() {
             .unwrap()),
         0
     );
+}
+
+/// Rule 7.2.1; S120.
+#[test]
+fn a_cut_makes_one_path() {
+    let whole = RuntimeSequence::from_values((0..10_000).map(number)).unwrap();
+    let mut memo = SequenceMemo::default();
+    let mut leaf = |_, _: &RuntimeValue| Ok::<_, ()>(1usize);
+    let mut joins = 0;
+    // A memo has room for four entries an element of the sequence that it saw last, and there are two of the whole.
+    for length in [10_000, 9_999, 8_192, 7_777, 6_000] {
+        let mut cut = whole.clone();
+        cut.truncate(length);
+        assert!(length == 10_000 || !cut.same(&whole));
+        // Known of the whole are all parts but those of the new path.
+        whole
+            .fold(&mut memo, &mut leaf, &mut |a, b| Ok(a + b))
+            .unwrap();
+        let mut count = |a: &usize, b: &usize| {
+            joins += 1;
+            Ok(a + b)
+        };
+        let mut never = |_, _: &RuntimeValue| Err(());
+        let counted = cut.fold(&mut memo, &mut never, &mut count);
+        assert_eq!(counted, Ok(Some(length)));
+        assert!(joins <= 2 * 14, "{length}: {joins}");
+        joins = 0;
+    }
 }
 
 /// Rule 7.2.3; S123.
@@ -394,6 +430,7 @@ proptest! {
                 0 if len > 0 => drop(tree.remove(at % len).unwrap()),
                 1 if len > 0 => tree.set(at % len, number(1)).unwrap(),
                 2 => tree.insert(at % (len + 1), number(2)).unwrap(),
+                3 if at % 2 == 0 => tree.truncate(len.saturating_sub(at % 5)),
                 3 if len < 500 => tree = tree.concat(&tree).unwrap(),
                 4 => tree = kept[at % kept.len()].clone(),
                 _ => tree.push(number(3)).unwrap(),

@@ -37,6 +37,21 @@ fn pages_are_shared_and_the_last_one_says_that_it_holds_fewer() {
     assert_eq!(paged_cache::check(&cache).unwrap().tokens, 9);
 }
 
+/// What is known of pages lies with the parts of their sequence, and those stay.
+#[test]
+fn a_cut_cache_is_known_but_for_its_end() {
+    let cache = paged_cache::cache_of((0..1000).map(|at| page(3 * at, 3))).unwrap();
+    let mut memo = paged_cache::CacheMemo::default();
+    memo.check(&cache).unwrap();
+    assert_eq!(memo.looked_at(), 1000);
+    let cut = fewer_pages(&cache, 1501).unwrap();
+    assert_eq!(memo.check(&cut).unwrap().tokens, 1501);
+    assert_eq!(memo.looked_at(), 1001);
+    let cut = fewer_pages(&cut, 1500).unwrap();
+    assert_eq!(memo.check(&cut).unwrap().tokens, 1500);
+    assert_eq!(memo.looked_at(), 1001);
+}
+
 #[test]
 fn an_imported_value_becomes_a_view_and_an_empty_one_stays() {
     let numbers: Vec<i64> = (0..24).collect();
