@@ -688,8 +688,16 @@ fn declared_extents_of_pages_are_held_to_the_whole_cache() {
             "b h c w",
             "`w` is 4 elsewhere, got [1, 2, 5, 3] (axis 3)",
         ),
-        ("b h 6 4", "b h c 3", "expected FLOAT"),
-        ("b h c 4", "b 3 c 3", "expected FLOAT"),
+        (
+            "b h 6 4",
+            "b h c 3",
+            "shape mismatch, expected [b, h, 6, 4]",
+        ),
+        (
+            "b h c 4",
+            "b 3 c 3",
+            "shape mismatch, expected [b, 3, c, 3]",
+        ),
     ] {
         let mut checker = Checker::new(&cache_type(key, value));
         let said = checker.says(cache_of(pages(40, 5)).unwrap());
@@ -701,11 +709,7 @@ fn declared_extents_of_pages_are_held_to_the_whole_cache() {
             said.is_empty() || said.starts_with("input `x.blocks[0]."),
             "{said}"
         );
-        assert_eq!(
-            checker.known_nodes() == 0,
-            told.is_empty() || told == "expected FLOAT",
-            "{key}"
-        );
+        assert_eq!(checker.known_nodes() == 0, !told.starts_with('`'), "{key}");
     }
 }
 
