@@ -110,8 +110,9 @@ fn a_length_is_positive_and_at_most_the_capacity() {
     ] {
         assert_eq!(refusal(vec![plain(0, length, 2)]).2, expected);
     }
+    // The number that is out of place is the larger one.
     let (block, field, _) = refusal(vec![plain(i64::MAX, 1, 2)]);
-    assert_eq!((block, &field[..]), (Some(0), "length"));
+    assert_eq!((block, &field[..]), (Some(0), "start"));
 }
 
 #[test]
