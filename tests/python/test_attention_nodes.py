@@ -9,6 +9,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
 import refeed
 from onnx import TensorProto, numpy_helper
@@ -57,3 +58,28 @@ def test_nodes(case: Any) -> None:
 def test_bodies(case: Any) -> None:
     _check(case, runtime.RuntimeSession(refeed.load(case.model)))
     _check(case, runtime.RuntimeSession(refeed.load(case.model), recognize_attention=False))
+
+
+@pytest.mark.parametrize("total", [4, 7, 9])
+@pytest.mark.parametrize("new", [1, 3])
+def test_every_pattern_of_visible_keys(total: int, new: int) -> None:
+    """One batch row for each set of keys that a query may see, against float64 sums."""
+    patterns = np.arange(1, 2**total)[:, None] >> np.arange(total) & 1 == 1
+    batch = len(patterns)
+    text = """
+    <ir_version: 10, opset_import: ["" : 24]>
+    g (float[B,2,S,5] q, float[B,1,T,5] k, float[B,1,T,3] v, bool[B,1,1,T] keep) => (float[B,2,S,3] y)
+    { y = Attention <scale = 1.0> (q, k, v, keep) }
+    """
+    rng = np.random.default_rng(total * 10 + new)
+    feeds = {
+        "q": rng.standard_normal((batch, 2, new, 5), dtype=np.float32),
+        "k": rng.standard_normal((batch, 1, total, 5), dtype=np.float32),
+        "v": rng.standard_normal((batch, 1, total, 3), dtype=np.float32),
+        "keep": patterns[:, None, None, :],
+    }
+    scores = feeds["q"].astype(np.float64) @ feeds["k"].astype(np.float64).swapaxes(2, 3)
+    weights = np.exp(np.where(feeds["keep"], scores, -np.inf))
+    expected = weights / weights.sum(-1, keepdims=True) @ feeds["v"]
+    got = np.asarray(runtime.RuntimeSession(onnx.parser.parse_model(text)).run(feeds)["y"])
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

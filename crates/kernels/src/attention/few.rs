@@ -264,7 +264,7 @@ fn put<T: Real, S: Simd<T::Acc>, const R: usize>(
         let sums = s.sum_four(products[r]);
         let scores = &mut scores[(i + r) * TILE..][..TILE];
         let first = places[0];
-        if places[3] == first + 3 && first + 4 <= TILE {
+        if places == [first, first + 1, first + 2, first + 3] && first + 4 <= TILE {
             scores[first..first + 4].copy_from_slice(&sums);
         } else {
             for j in 0..4 {
