@@ -14,6 +14,7 @@ once. GB/s are bytes of keys and values read; the rate of the memory is measured
 
 import argparse
 import concurrent.futures
+import importlib.util
 import json
 import os
 import subprocess
@@ -152,18 +153,33 @@ def picture(rows, path):
     figure.savefig(path, dpi=110)
 
 
+def count(least):
+    """Return a reader of whole numbers from `least` on."""
+
+    def read(text):
+        try:
+            number = int(text)
+        except ValueError:
+            number = None
+        if number is None or not least <= number < 2**31:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {2**31 - 1}, got `{text}`")
+        return number
+
+    return read
+
+
 def main():
     """Measure each number of threads in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--past", type=int, nargs="*", default=[128, 1024, 4096, 16384, 32768], help="cached rows")
+    parser.add_argument("--past", type=count(0), nargs="*", default=[128, 1024, 4096, 16384, 32768], help="cached rows")
     parser.add_argument(
-        "--kept", type=int, nargs="*", default=[8192], help="cached rows of steps whose outputs all stay alive"
+        "--kept", type=count(0), nargs="*", default=[8192], help="cached rows of steps whose outputs all stay alive"
     )
-    parser.add_argument("--prefill", type=int, nargs="*", default=[512, 2048], help="lengths")
+    parser.add_argument("--prefill", type=count(1), nargs="*", default=[512, 2048], help="lengths")
     parser.add_argument("--kinds", nargs="+", choices=NARROW, default=list(NARROW), help="element types at size 128")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads (1 2)")
-    parser.add_argument("--rounds", type=int, default=15, help="alternated rounds (15)")
-    parser.add_argument("--repeats", type=int, default=4, help="steps a round (4)")
+    parser.add_argument("--threads", type=count(1), nargs="+", default=[1, 2], help="numbers of threads (1 2)")
+    parser.add_argument("--rounds", type=count(1), default=15, help="alternated rounds (15)")
+    parser.add_argument("--repeats", type=count(1), default=4, help="steps a round (4)")
     parser.add_argument(
         "--clock",
         choices=("wall", "processor"),
@@ -172,17 +188,26 @@ def main():
     )
     parser.add_argument("--picture", metavar="PNG", help="write bars; needs matplotlib")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--here", type=count(1), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
         measure_here(options)
         return
     processors, rows = sorted(os.sched_getaffinity(0)), []
+    if max(options.threads) > len(processors):
+        most = max(options.threads)
+        parser.error(f"--threads: expected at most {len(processors)}, the processors of this process, got {most}")
+    if options.clock == "processor" and options.threads != [1]:
+        parser.error("--clock processor: expected --threads 1, as the time of all threads is added up")
+    if options.picture:
+        folder = os.path.dirname(options.picture) or "."
+        if not os.path.isdir(folder):
+            parser.error(f"--picture: expected a path in a folder that exists, got {options.picture}")
+        if importlib.util.find_spec("matplotlib") is None:
+            parser.error("--picture: needs matplotlib, which is not installed")
+        if not (options.past or options.kept or options.prefill):
+            parser.error("--picture: expected a row to draw, got none")
     for threads in options.threads:
-        if threads > len(processors):
-            parser.error(
-                f"--threads: expected at most {len(processors)}, the processors of this process, got {threads}"
-            )
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
         child = subprocess.Popen(  # noqa: S603 - this file
             [sys.executable, __file__, *sys.argv[1:], "--here", str(threads)],

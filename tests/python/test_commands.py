@@ -46,6 +46,34 @@ def test_inspect_says_what_bindings_will_do(capsys: Capture, cases: pathlib.Path
     assert "scheme kv" in out
 
 
+def test_recognition_can_be_turned_off(capsys: Capture, cases: pathlib.Path) -> None:
+    path = cases / "optimum_llama" / "model.onnx"
+    bind = ["--bind", "known", "--uses", "any"]
+    code, out, _ = run(capsys, "inspect", path, *bind)
+    assert code == 0
+    assert re.search(r"^attention at node \d+", out, re.MULTILINE)
+    code, out, _ = run(capsys, "inspect", path, *bind, "--no-recognize-attention")
+    assert code == 0
+    assert "attention at node" not in out
+    answers = []
+    for switch in ([], ["--no-recognize-attention"]):
+        arguments = ["--prompt-ids", "1,5,3", "--max-new-tokens", "4", "--json", *switch]
+        code, out, _ = run(capsys, "generate", path, *bind, *arguments)
+        assert code == 0
+        answers.append(json.loads(out)["tokens"])
+    assert len(answers[0]) == 4
+    assert answers[0] == answers[1]
+    code, out, _ = run(capsys, "bench", path, *bind, "--only", "refeed", "--json", "--rounds", "1", *switch)
+    assert code == 0
+    assert json.loads(out)["sides"]["refeed"]["time_to_first_token_seconds"] > 0
+    help_text = []
+    for command in ("generate", "chat", "bench", "inspect"):
+        with pytest.raises(SystemExit):
+            run(capsys, command, "--help")
+        help_text.append(capsys.readouterr().out)
+    assert all("--no-recognize-attention" in text for text in help_text)
+
+
 def test_inspect_lists_what_is_missing(capsys: Capture, tmp_path: pathlib.Path) -> None:
     node = onnx.helper.make_node("NoSuchOperator", ["x"], ["y"])
     info = graphs.info("x", graphs.FLOAT, [2]), graphs.info("y", graphs.FLOAT, [2])

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 PAGES = [
     "README.md",
+    "docs/attention.md",
     "docs/custom-kernels.md",
     "docs/feedback.md",
     "docs/ownership.md",

@@ -66,14 +66,14 @@ impl Isa {
         found.into_iter().flatten().chain([Kind::Scalar]).map(Isa)
     }
 
-    /// The instruction set that the environment names, else the best one.
+    /// The instruction set that the environment names, else the best one. An empty name is none.
     ///
     /// # Errors
     /// When `REFEED_ISA` names none, or one that this machine does not have.
     pub fn from_env() -> Result<Isa, IsaError> {
         match std::env::var_os(ISA_VARIABLE) {
-            None => Ok(Isa::best()),
-            Some(name) => Isa::by_name(&name.to_string_lossy()),
+            Some(name) if !name.is_empty() => Isa::by_name(&name.to_string_lossy()),
+            _ => Ok(Isa::best()),
         }
     }
 

@@ -61,6 +61,13 @@ impl Appends {
         }
     }
 
+    /// Begins a call, in which nothing has happened to a retained value yet.
+    pub(crate) fn start(&mut self, binding: usize) {
+        if let Some(entry) = self.entries.get_mut(binding) {
+            entry.outcome = None;
+        }
+    }
+
     /// Hands in the permission to append to a retained value, once a call.
     pub(crate) fn arm(&mut self, binding: usize, lease: AppendLease) {
         let older = self.entries[binding].older.take();

@@ -38,6 +38,7 @@ pub(crate) use attention::{
     MaskChange, MaskStep, RecognizedAttention, RecognizedCache, RecognizedOperands, holds, is_low,
     one_number,
 };
+pub(crate) use concat::NOT_FIRST;
 pub(crate) use layout::position_of;
 pub(crate) use matmul_nbits::PackedMatMul;
 pub(crate) use sequence::own;

@@ -17,7 +17,7 @@ import numpy as np
 
 import refeed
 from refeed._native import Model
-from refeed.commands import binding
+from refeed.commands import binding, session
 from refeed.commands.decoder import open_decoder, positive
 from refeed.commands.table import amount, rows
 from refeed.decoding import Prompt
@@ -42,12 +42,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     parser.add_argument("--only", choices=SIDES, help="measure one side alone, the memory of this process included")
     binding.add_options(parser)
+    session.add_options(parser)
     parser.set_defaults(run=run)
 
 
 def _refeed(model: Model, options: argparse.Namespace) -> tuple[Decode, Callable[[], int | None]]:
     """Return a function that decodes by a `Generator`, and one that tells what its values take."""
-    generator = Generator(model, GenerationOptions(max_new_tokens=options.new_tokens))
+    settings = GenerationOptions(max_new_tokens=options.new_tokens)
+    generator = Generator(model, settings, session_options=session.session_options(options))
 
     def decode(prompt: list[int], count: int) -> tuple[list[int], list[float]]:
         generator.reset()
@@ -71,8 +73,8 @@ def _onnxruntime(model: Model, options: argparse.Namespace) -> tuple[Decode, Cal
     settings.log_severity_level = 4
     if options.threads:
         settings.intra_op_num_threads = options.threads
-    session = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
+    peer = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
+    names = [output.name for output in peer.get_outputs()]
     empty = {name: np.asarray(value) for name, value in empty_caches(model).items()}
 
     def decode(prompt: list[int], count: int) -> tuple[list[int], list[float]]:
@@ -85,7 +87,7 @@ def _onnxruntime(model: Model, options: argparse.Namespace) -> tuple[Decode, Cal
                 # Nothing is handed back: each step sees everything anew.
                 current = [*prompt, *tokens]
                 feeder = Prompt(model, current)
-            outputs = dict(zip(names, session.run(names, {**caches, **feeder.feeds(current)}), strict=True))
+            outputs = dict(zip(names, peer.run(names, {**caches, **feeder.feeds(current)}), strict=True))
             caches = {binding.input: outputs[binding.output] for binding in model.bindings}
             current = [int(np.argmax(outputs["logits"][0, -1].astype(np.float32)))]
             now = time.perf_counter()
@@ -128,6 +130,8 @@ def _memory(side: str, options: argparse.Namespace) -> int | None:
         command += ["--publish", text]
     if options.threads:
         command += ["--threads", str(options.threads)]
+    if not options.recognize_attention:
+        command += [session.NO_RECOGNITION]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if ended.returncode != 0:
         raise refeed.ModelError(f"{side}: {ended.stderr.strip().splitlines()[-1:]}")

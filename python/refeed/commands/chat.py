@@ -6,12 +6,12 @@ import sys
 from typing import Any
 
 import refeed
-from refeed.commands import binding
+from refeed.commands import binding, session
 from refeed.commands.decoder import OpenedDecoder, add_generation_options, open_decoder
 from refeed.commands.generate import answer
 from refeed.commands.live_text import LiveText
 from refeed.decoding import shipped_model
-from refeed.runtime import GenerationOptions, Generator
+from refeed.runtime import GenerationOptions, Generator, RuntimeSessionOptions
 from refeed.text import TextStream
 
 __all__ = ["Conversation", "add_parser"]
@@ -36,6 +36,7 @@ def add_parser(commands: Any) -> None:
     add_generation_options(parser, 512)
     parser.add_argument("--system", metavar="TEXT", help="a message of the system before the first turn")
     binding.add_options(parser)
+    session.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -55,17 +56,24 @@ class Conversation:
         A message of the system.
     stop : list of str
         Texts that end an answer.
+    built : RuntimeSessionOptions, optional
+        Settings of the state.
     """
 
     def __init__(
-        self, opened: OpenedDecoder, options: GenerationOptions, system: str | None = None, stop: tuple[str, ...] = ()
+        self,
+        opened: OpenedDecoder,
+        options: GenerationOptions,
+        system: str | None = None,
+        stop: tuple[str, ...] = (),
+        built: RuntimeSessionOptions | None = None,
     ) -> None:
         self._tokenizer = opened.needed_tokenizer()
         self._options = options
         self._stop = stop
         self._first = [{"role": "system", "content": system}] if system else []
         self.messages = list(self._first)
-        self.generator = Generator(opened.model, options)
+        self.generator = Generator(opened.model, options, session_options=built)
         # Renders now: a folder without a template, or one that knows no system, is told before the first question.
         self._tokenizer.chat_template.render([*self._first, {"role": "user", "content": "?"}])
 
@@ -120,7 +128,8 @@ def run(options: argparse.Namespace) -> int:
     """Read questions and print answers until the input ends."""
     opened = open_decoder(options)
     opened.check_inputs()
-    conversation = Conversation(opened, opened.options(options), options.system, opened.stop(options))
+    built = session.session_options(options)
+    conversation = Conversation(opened, opened.options(options), options.system, opened.stop(options), built)
     opened.tell(options)
     left: list[Conversation] = []
     terminal = sys.stdin.isatty()

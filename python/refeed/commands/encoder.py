@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import refeed
-from refeed._native import Model, RuntimeSession
+from refeed._native import Model, RuntimeSession, RuntimeSessionOptions
 from refeed.commands import binding
 from refeed.commands.decoder import OpenedDecoder
 
@@ -88,7 +88,12 @@ def find(options: argparse.Namespace, decoder: Model) -> pathlib.Path | None:
 
 
 def encode(
-    path: pathlib.Path, opened: OpenedDecoder, files: Mapping[str, str], ids: list[int], folder: pathlib.Path
+    path: pathlib.Path,
+    opened: OpenedDecoder,
+    files: Mapping[str, str],
+    ids: list[int],
+    folder: pathlib.Path,
+    built: RuntimeSessionOptions | None = None,
 ) -> Encoded:
     """Run the encoder and tell what the decoder is fed.
 
@@ -104,6 +109,8 @@ def encode(
         The prompt: tokens for the encoder, or for the decoder where there are files.
     folder : pathlib.Path
         Where the decoder lies.
+    built : RuntimeSessionOptions, optional
+        Settings of the encoder's session.
 
     Raises
     ------
@@ -120,7 +127,8 @@ def encode(
     missing = declared - given.keys() - set(model.initializer_names)
     if missing:
         raise refeed.ValueTypeError(f"{path}: input {sorted(missing)[0]}: expected --encoder-feed, got none")
-    made = dict(RuntimeSession(model).run({name: _typed(model, name, array) for name, array in given.items()}))
+    session = RuntimeSession(model, options=built)
+    made = dict(session.run({name: _typed(model, name, array) for name, array in given.items()}))
     start = ids if files and ids else _start(opened)
     return _feeds(opened.model, made, given.get("attention_mask"), start, folder)
 

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import refeed
-from refeed.commands import binding, encoder
+from refeed.commands import binding, encoder, session
 from refeed.commands.decoder import OpenedDecoder, add_generation_options, open_decoder
 from refeed.commands.live_text import LiveText
 from refeed.commands.table import LiveLine, rows
@@ -60,6 +60,7 @@ def add_parser(commands: Any) -> None:
     )
     encoder.add_options(parser)
     binding.add_options(parser)
+    session.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -160,18 +161,21 @@ def _generator(
 ) -> tuple[Generator, list[int]]:
     """Return a generator that has the prompt, behind an encoder where there is one, and its tokens so far."""
     path = encoder.find(options, opened.model)
+    built = session.session_options(options)
     if path is None:
         opened.check_ids(ids)
         opened.check_inputs()
-        generator = Generator(opened.model, settings, context=context)
+        generator = Generator(opened.model, settings, context=context, session_options=built)
         start = ids
     else:
         folder = pathlib.Path(options.model).parent
-        encoded = encoder.encode(path, opened, dict(options.encoder_feed), ids, folder)
+        encoded = encoder.encode(path, opened, dict(options.encoder_feed), ids, folder, built)
         start = encoded.start
         feeds, later = encoded.feeds, encoded.later_feeds
         opened.check_inputs(feeds)
-        generator = Generator(opened.model, settings, feeds=feeds, later_feeds=later, context=context)
+        generator = Generator(
+            opened.model, settings, feeds=feeds, later_feeds=later, context=context, session_options=built
+        )
     generator.append(start)
     return generator, start
 

@@ -4,8 +4,8 @@ import argparse
 from typing import Any
 
 import refeed
-from refeed._native import Model, RuntimeSession
-from refeed.commands import binding
+from refeed._native import Model, RuntimeSession, RuntimeSessionOptions
+from refeed.commands import binding, session
 from refeed.commands.table import rows
 
 __all__ = ["add_parser"]
@@ -16,15 +16,15 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("inspect", help="show inputs, outputs, bindings and operators of a model")
     parser.add_argument("model", metavar="MODEL", help="path of an ONNX file, or of its folder")
     binding.add_options(parser)
+    session.add_options(parser)
     parser.set_defaults(run=run)
 
 
-def _bindings(model: Model) -> list[str]:
+def _bindings(model: Model, built: RuntimeSessionOptions) -> list[str]:
     if not model.bindings:
         return ["bindings: none; `--bind known` tries the table of known naming schemes"]
     try:
-        session = RuntimeSession(model)
-        forecast = session.forecast()
+        forecast = RuntimeSession(model, options=built).forecast()
     except refeed.ModelError:
         forecast = ["not known: the model cannot be computed"] * len(model.bindings)
     lines = [
@@ -34,9 +34,9 @@ def _bindings(model: Model) -> list[str]:
     return [f"bindings (uses: {model.binding_uses}):", rows(lines)]
 
 
-def _attention(model: Model) -> list[str]:
+def _attention(model: Model, built: RuntimeSessionOptions) -> list[str]:
     try:
-        return [str(form) for form in RuntimeSession(model).attention]
+        return [str(form) for form in RuntimeSession(model, options=built).attention]
     except refeed.ModelError:
         return []
 
@@ -51,8 +51,9 @@ def run(options: argparse.Namespace) -> int:
     print(rows([value.name, value.type, "has a default" if value.name in given else ""] for value in model.inputs))
     print("outputs:")
     print(rows([value.name, value.type] for value in model.outputs))
-    print("\n".join(_bindings(model)))
-    for line in _attention(model):
+    built = session.session_options(options)
+    print("\n".join(_bindings(model, built)))
+    for line in _attention(model, built):
         print(line)
     operators = model.operators
     lacking = [use for use in operators if use.problems]

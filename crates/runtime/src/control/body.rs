@@ -12,16 +12,22 @@ pub(crate) struct Body {
     plan: Plan,
     /// Input position of the node's step, and the slot of the body that it fills.
     captures: Vec<(usize, Slot)>,
-    /// Whether nodes of it append to retained values.
+    /// Whether nodes of it, or of graphs within it, append to retained values.
     appends: bool,
     /// Frames that earlier runs left for reuse.
     spare: Mutex<Vec<Vec<Option<RuntimeValue>>>>,
 }
 
 impl Body {
+    /// A nested graph in which nobody appends.
     pub(crate) fn new(plan: Plan, captures: Vec<(usize, Slot)>) -> Body {
+        Body::appending(plan, captures, false)
+    }
+
+    /// A nested graph, and whether nodes of it, or of graphs within it, append to retained values.
+    pub(crate) fn appending(plan: Plan, captures: Vec<(usize, Slot)>, appends: bool) -> Body {
         Body {
-            appends: plan.steps.iter().any(|step| !step.sites.is_empty()),
+            appends,
             plan,
             captures,
             spare: Mutex::default(),

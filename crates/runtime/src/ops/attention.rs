@@ -5,8 +5,10 @@
 //! is reported.
 
 mod coded_cache;
+mod empty;
 mod group_query;
 mod multi_head;
+mod operand_types;
 mod recognized;
 
 pub(crate) use recognized::{
@@ -18,10 +20,12 @@ use super::heads::{by_real, fused_rows, head_count, split, split_rows};
 use super::types::FLOATS;
 use crate::events::StorageReport;
 use crate::kernel::{Build, Invocation, Kernel, KernelEntry, OpError};
+use empty::attention;
+use operand_types::{summand, widened};
 use refeed_graph::attributes::AttributeError;
 use refeed_kernels::Real;
 use refeed_kernels::attention::{
-    AttentionProblem, Mask, ScoreStage, Visibility, attention, attention_scores, default_scale,
+    AttentionProblem, Mask, ScoreStage, Visibility, attention_scores, default_scale,
 };
 use refeed_kernels::movement::place;
 use refeed_values::append::AppendReservation;
@@ -135,7 +139,7 @@ fn finish(
 
 /// Grows both caches, each in place where it may, and sets the outputs that are wanted. Both are reserved before either
 /// is written.
-fn grow<T: Element>(
+fn grow<K: Element, V: Element>(
     call: &mut Invocation<'_>,
     caches: &[Cache; 2],
 ) -> Result<[Tensor; 2], OpError> {
@@ -151,21 +155,27 @@ fn grow<T: Element>(
         *slot = call.reserve(cache.input, cache.output, shape, LENGTH)?;
     }
     let [keys, values] = reserved;
-    let mut one =
-        |cache: &Cache, shape, rows: Option<AppendReservation>| -> Result<Tensor, OpError> {
-            if let Some(rows) = rows {
-                return finish(call, cache, rows);
-            }
-            if call.input(cache.input).is_none() && !call.wants(cache.output) {
-                return Ok(cache.new.clone());
-            }
-            let whole = cache.joined::<T>(call, shape)?;
-            call.set(cache.output, whole.clone());
-            Ok(whole)
-        };
-    let keys = one(&caches[0], shapes[0], keys)?;
-    let values = one(&caches[1], shapes[1], values)?;
+    let keys = grown::<K>(call, &caches[0], shapes[0], keys)?;
+    let values = grown::<V>(call, &caches[1], shapes[1], values)?;
     Ok([keys, values])
+}
+
+/// One cache with its new rows: in those reserved, else in new memory.
+fn grown<T: Element>(
+    call: &mut Invocation<'_>,
+    cache: &Cache,
+    shape: [usize; 4],
+    rows: Option<AppendReservation>,
+) -> Result<Tensor, OpError> {
+    if let Some(rows) = rows {
+        return finish(call, cache, rows);
+    }
+    if call.input(cache.input).is_none() && !call.wants(cache.output) {
+        return Ok(cache.new.clone());
+    }
+    let whole = cache.joined::<T>(call, shape)?;
+    call.set(cache.output, whole.clone());
+    Ok(whole)
 }
 
 /// Shape of the mask input as a rule for visibility.
@@ -248,14 +258,14 @@ impl Attention {
         let q = call.require(0)?;
         let query = split("Q", q, self.q_heads)?;
         let (k, v) = (call.require(1)?, call.require(2)?);
-        for (index, tensor) in [(1, k), (2, v)] {
-            if tensor.dtype() != q.dtype() {
-                return Err(OpError::DType {
-                    index,
-                    expected: q.dtype().to_string(),
-                    got: tensor.dtype(),
-                });
-            }
+        if k.dtype() != q.dtype() {
+            return Err(OpError::DType {
+                index: 1,
+                expected: q.dtype().to_string(),
+                got: k.dtype(),
+            });
+        }
+        for tensor in [k, v] {
             if tensor.rank() != q.rank() {
                 return Err(OpError::Shape(format!(
                     "Q, K, V: expected equal ranks, got {} and {}",
@@ -307,13 +317,18 @@ impl Attention {
         } else {
             starts.push(i64::try_from(past).unwrap_or(i64::MAX));
         }
-        let [key, value] = grow::<T>(call, &caches)?;
+        operand_types::check_values(q.dtype(), v.dtype())?;
+        let mask = match call.input(3) {
+            Some(mask) => Some(summand::<T>(call, mask, 3)?),
+            None => None,
+        };
+        let [key, value] = by_real!(v.dtype(), 2, V => grow::<T, V>(call, &caches))?;
         call.check_interrupt()?;
         let operands = Operands {
             query,
             key,
-            value,
-            mask: call.input(3).cloned(),
+            value: widened::<T>(call, value)?,
+            mask,
         };
         if !self.double || T::DTYPE == DType::Double {
             self.attend::<T>(call, &operands, &starts, &lengths)?;
@@ -386,17 +401,17 @@ impl Attention {
                 split_rows(rows, width)?,
             )
         };
+        // Before anything is computed: scores may be larger than all the rest.
+        let scores = match call.wants(3) {
+            true => Some(call.allocate(T::DTYPE, &[batch, heads, length, total])?),
+            false => None,
+        };
         attention(call.compute(), &problem, out.as_mut_slice::<T>()?, &layout)?;
         call.set(0, out.freeze());
-        if call.wants(3) {
-            let mut out = call.allocate(T::DTYPE, &[batch, heads, length, total])?;
-            attention_scores(
-                call.compute(),
-                &problem,
-                self.stage,
-                out.as_mut_slice::<T>()?,
-            )?;
-            call.set(3, out.freeze());
+        if let Some(mut scores) = scores {
+            let slots = scores.as_mut_slice::<T>()?;
+            attention_scores(call.compute(), &problem, self.stage, slots)?;
+            call.set(3, scores.freeze());
         }
         Ok(())
     }
@@ -412,17 +427,15 @@ impl Kernel for Attention {
     }
 }
 
-/// Refuses, before the first run, inputs of another element type than the query; a mask at `mask` may be BOOL. Types
-/// that are not known yet are checked by the run.
-fn one_type(build: &Build<'_>, inputs: &[usize], mask: usize) -> Result<(), OpError> {
+/// Refuses, before the first run, inputs of another element type than the query. Types that are not known yet are checked
+/// by the run.
+fn one_type(build: &Build<'_>, inputs: &[usize]) -> Result<(), OpError> {
     let dtype = |index| build.input(index).and_then(|ty| ty.dtype);
     let Some(query) = dtype(0) else {
         return Ok(());
     };
     for &index in inputs {
-        if let Some(got) = dtype(index).filter(|&got| got != query)
-            && !(index == mask && got == DType::Bool)
-        {
+        if let Some(got) = dtype(index).filter(|&got| got != query) {
             let expected = query.to_string();
             return Err(OpError::DType {
                 index,
@@ -459,7 +472,22 @@ fn build_attention(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
             .transpose()
     };
     let (q_heads, kv_heads) = (heads("q_num_heads")?, heads("kv_num_heads")?);
-    one_type(build, &[1, 2, 3, 4, 5], 3)?;
+    one_type(build, &[1, 4])?;
+    operand_types::check_known(build)?;
+    if build.has(6) && build.opset < 24 {
+        return Err(OpError::Unsupported(format!(
+            "input 6 (nonpad_kv_seqlen) at opset {} (Attention has it from opset 24 on)",
+            build.opset
+        )));
+    }
+    for name in ["left_window_size", "right_window_size"] {
+        if attributes.int(name)?.is_some() && build.opset < 25 {
+            return Err(OpError::Unsupported(format!(
+                "attribute {name} at opset {} (Attention has it from opset 25 on)",
+                build.opset
+            )));
+        }
+    }
     if build.opset >= 25
         && build.input(0).and_then(|ty| ty.rank()) == Some(4)
         && (q_heads.is_some() || kv_heads.is_some())
@@ -519,13 +547,21 @@ fn build_attention(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }))
 }
 
-/// What a mask may hold.
+/// What a mask may hold: every type of ONNX that has a number in it.
 const MASKS: &[DType] = &[
     DType::Bool,
     DType::Float,
     DType::Double,
     DType::Float16,
     DType::Bfloat16,
+    DType::Int8,
+    DType::Int16,
+    DType::Int32,
+    DType::Int64,
+    DType::Uint8,
+    DType::Uint16,
+    DType::Uint32,
+    DType::Uint64,
 ];
 
 /// What `GroupQueryAttention` keeps: numbers, or codes with scales.

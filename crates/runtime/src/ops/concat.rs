@@ -10,6 +10,9 @@ use refeed_values::Tensor;
 use refeed_values::layout::Dims;
 use smallvec::SmallVec;
 
+/// Why a retained value is copied that is not the first part.
+pub(crate) const NOT_FIRST: &str = "Concat does not put the retained value first";
+
 struct Concat {
     axis: i64,
 }
@@ -145,7 +148,7 @@ impl Kernel for Concat {
                 return Ok(());
             }
         } else {
-            call.copied_because(0, "Concat does not put the retained value first");
+            call.copied_because(0, NOT_FIRST);
         }
         let prefix = call.require(retained)?.bytes() as u64;
         let out = Self::dense(call, &shape, axis)?;

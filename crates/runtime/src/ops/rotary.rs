@@ -57,6 +57,9 @@ impl RotaryEmbedding {
         } else {
             split_rows(rows, width)?
         };
+        if x.elements() == 0 {
+            return self.nothing::<T>(call, x, [cos.shape(), sin.shape()], width);
+        }
         let mut given = None;
         if call.input(positions).is_some() {
             let tensor = call.require(positions)?;
@@ -90,6 +93,30 @@ impl RotaryEmbedding {
         let mut out = call.allocate(T::DTYPE, x.shape())?;
         rotary(call.compute(), &problem, out.as_mut_slice::<T>()?, &layout)?;
         Ok(out.freeze())
+    }
+
+    /// The result without elements, however large its extents are, once the tables are seen to fit.
+    fn nothing<T: Real>(
+        &self,
+        call: &mut Invocation<'_>,
+        x: &Tensor,
+        tables: [&[usize]; 2],
+        width: usize,
+    ) -> Result<Tensor, OpError> {
+        let turned = match self.rotary_dim {
+            0 => width,
+            turned => turned,
+        };
+        let fits =
+            |table: &[usize]| (2..=3).contains(&table.len()) && table.last() == Some(&(turned / 2));
+        if turned > width || turned % 2 != 0 || !tables.iter().all(|table| fits(table)) {
+            return Err(OpError::Shape(format!(
+                "cosines and sines: expected rows of half of an even rotary dimension up to the head's width {width}, \
+                 got shapes {:?} and {:?} for {turned}",
+                tables[0], tables[1]
+            )));
+        }
+        Ok(call.allocate(T::DTYPE, x.shape())?.freeze())
     }
 }
 

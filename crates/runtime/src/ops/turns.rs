@@ -12,6 +12,10 @@ use crate::kernel::{Invocation, OpError};
 use refeed_kernels::movement::place;
 use refeed_values::{DType, Element, Tensor, TensorMut, View};
 
+/// The first call has no other buffer, nor has the one after a call that failed while it wrote, or after a new value.
+const NO_SECOND: &str =
+    "there is no second buffer (in the first step, after a failed one, after a new value)";
+
 /// Memory that holds a cache's past, to write the new rows into.
 pub(super) struct Turned {
     /// Dense, of the past's shape, with elements of the type it was asked for with.
@@ -94,7 +98,7 @@ fn reusable(
     past: &Tensor,
     dtype: DType,
 ) -> Result<(TensorMut, Span), &'static str> {
-    let (older, missing) = older.ok_or("there is no second buffer yet")?;
+    let (older, missing) = older.ok_or(NO_SECOND)?;
     if older.dtype() != past.dtype() || older.shape() != past.shape() {
         return Err("the buffer before it has another type or shape");
     }

@@ -6,6 +6,7 @@ use crate::error::{NodePath, NodeProblem, SessionError};
 use crate::events::NodeLabel;
 use crate::kernel::{Build, Kernel, Kinds, OpError, Slot};
 use crate::options::{AppendReuse, RuntimeSessionOptions};
+use crate::plan::appends::{BoundOutputs, BranchAppends};
 use crate::plan::checks::{check_schema, check_types, refuse_other_kinds};
 use crate::plan::custom::{Declared, knows};
 use crate::plan::fold::Folding;
@@ -116,6 +117,8 @@ pub(super) struct Place {
     pub(super) depth: usize,
     /// The types that the graph around the nodes declares.
     pub(super) declared: Declared,
+    /// What of the graph around the nodes becomes the next value of a binding, as far as nodes in it may append.
+    pub(super) bound: BoundOutputs,
 }
 
 impl Place {
@@ -138,8 +141,8 @@ pub(super) struct Builder<'m> {
     pub(super) may_append: HashSet<Slot>,
     /// Whether nodes of a branch may append in place.
     pub(super) appends_in_branches: bool,
-    /// Bindings to whose values a node of a branch appends.
-    pub(super) branch_appends: HashSet<usize>,
+    /// What nodes of branches do with the values of bindings.
+    pub(super) branches: BranchAppends,
     /// Whether attention in single nodes goes to the attention kernel.
     pub(super) recognizes: bool,
     /// Such attention, recognised or not.
@@ -167,7 +170,7 @@ impl<'m> Builder<'m> {
             missing: Vec::new(),
             may_append: HashSet::new(),
             appends_in_branches: true,
-            branch_appends: HashSet::new(),
+            branches: BranchAppends::default(),
             recognizes: true,
             attention: Vec::new(),
             counts: BTreeMap::new(),
@@ -204,16 +207,15 @@ impl<'m> Builder<'m> {
         let mut scope = Scope::default();
         let mut plan = Plan::default();
         for (position, info) in model.inputs().iter().enumerate() {
-            let cache = model
-                .bindings()
-                .iter()
-                .any(|binding| binding.input_index == position);
+            let mut bindings = model.bindings().iter();
+            let bound = bindings.position(|binding| binding.input_index == position);
             plan.inputs.push(scope.define(
                 &info.name,
                 Known {
                     ty: info.ty.clone(),
                     constant: None,
-                    cache,
+                    cache: bound.is_some(),
+                    bound,
                 },
             ));
         }
@@ -251,6 +253,7 @@ impl<'m> Builder<'m> {
             call: None,
             depth: 0,
             declared: Declared::of(graph, self.kernels),
+            bound: self.bound_outputs(graph),
         };
         self.nodes(&mut scope, &graph.node, &place)?;
         plan.outputs = self.outputs(&mut scope, graph)?;
@@ -338,6 +341,7 @@ impl<'m> Builder<'m> {
             .collect();
         pack(&mut scope, &plan.outputs, &self.folding);
         self.recognize(&mut scope, &plan.outputs);
+        self.place_branch_appends(&mut scope, place);
         let captures = std::mem::take(&mut scope.captures);
         finish(scope, &mut plan);
         Ok((plan, captures, known))
@@ -508,6 +512,7 @@ impl<'m> Builder<'m> {
                             ty,
                             constant: None,
                             cache,
+                            bound: None,
                         },
                     )
                 })

@@ -6,6 +6,7 @@ use crate::error::{NodeProblem, SessionError};
 use crate::events::NodeLabel;
 use crate::kernel::{Kernel, OpError, Slot};
 use crate::plan::Step;
+use crate::plan::appends::BoundOutputs;
 use crate::plan::checks::check_schema;
 use crate::plan::form::Form;
 use crate::plan::scope::{Known, Operands, Scope};
@@ -101,6 +102,7 @@ impl Builder<'_> {
         let within = place.within.clone();
         Place {
             within: within.or_else(|| Some((label.index, self.text(attribute)))),
+            bound: BoundOutputs::default(),
             ..place.clone()
         }
     }
@@ -122,19 +124,20 @@ impl Builder<'_> {
         for name in ["then_branch", "else_branch"] {
             let graph = attributes.required_graph(name)?;
             check_outputs(graph, name, node.output.len())?;
-            let inner = self.inside(label, name, place);
+            let inner = Place {
+                bound: place.bound.inside(node, graph),
+                ..self.inside(label, name, place)
+            };
+            let placed = self.branches.sites();
             let compiled = self.nested(graph, &[], scope, &inner);
-            let (mut plan, captures, known) = compiled.map_err(Refusal::Model)?;
-            let root = place.within.is_none() && place.call.is_none();
-            if root && self.appends_in_branches {
-                self.place_branch_appends(scope, node, &mut plan, &captures);
-            }
+            let (plan, captures, known) = compiled.map_err(Refusal::Model)?;
+            let appends = self.branches.sites() > placed;
             let captures = captured(captures, &mut inputs);
             outputs = Some(match outputs {
                 None => known,
                 Some(held) => held.iter().zip(&known).map(|(a, b)| merge(a, b)).collect(),
             });
-            branches.push(Body::new(plan, captures));
+            branches.push(Body::appending(plan, captures, appends));
         }
         attributes.finish()?;
         let (Some(else_branch), Some(then_branch)) = (branches.pop(), branches.pop()) else {
@@ -234,6 +237,7 @@ impl Builder<'_> {
                 ty,
                 constant: None,
                 cache: given.cache,
+                bound: None,
             })
             .collect();
         Ok((kernel, inputs, known))
@@ -427,6 +431,7 @@ fn merge(a: &Known, b: &Known) -> Known {
         ty: common(&a.ty, &b.ty),
         constant: None,
         cache: a.cache || b.cache,
+        bound: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::build::{Builder, Opsets, Place};
 use crate::error::{NodePath, SessionError};
+use crate::plan::appends::BoundOutputs;
 use crate::plan::custom::Declared;
 use crate::plan::scope::Scope;
 use refeed_graph::ModelError;
@@ -71,6 +72,8 @@ impl Builder<'_> {
             call: Some(index),
             depth: place.depth + 1,
             declared: Declared::default(),
+            // Names inside of the function are others.
+            bound: BoundOutputs::default(),
             ..place.clone()
         };
         let compiled = self.nodes(scope, &body, &inner);

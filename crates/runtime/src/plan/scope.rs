@@ -15,6 +15,8 @@ pub(crate) struct Known {
     pub(crate) constant: Option<RuntimeValue>,
     /// Whether it is a retained cache, or a rearrangement of one.
     pub(crate) cache: bool,
+    /// The binding whose retained value this is, as it was handed in.
+    pub(crate) bound: Option<usize>,
 }
 
 impl Known {
@@ -38,7 +40,7 @@ impl Known {
         Known {
             ty,
             constant: Some(value),
-            cache: false,
+            ..Known::default()
         }
     }
 

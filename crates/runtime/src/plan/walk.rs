@@ -68,6 +68,7 @@ impl<'w, 'm> Walker<'w, 'm> {
                 ty: ty.clone(),
                 constant: None,
                 cache: self.caches.get(index).copied().unwrap_or(false),
+                bound: None,
             })
             .collect();
         self.builder.nested(graph, &known, self.outer, &self.place)

@@ -45,6 +45,7 @@ impl Inner {
         workspace.begin(core);
         let policy = core.append_policy();
         for (index, (binding, held)) in bindings.iter().zip(&mut self.retained).enumerate() {
+            self.appends.start(index);
             if core.plan.may_append(index)
                 && let Some(lease) = held.value.lease(&policy)
             {

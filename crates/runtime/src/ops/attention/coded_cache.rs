@@ -116,7 +116,7 @@ pub(super) fn grown(
         },
     ];
     let whole = match &lengths.scattered {
-        None => grow::<i8>(call, &caches)?,
+        None => grow::<i8, i8>(call, &caches)?,
         Some(reason) => {
             for cache in &caches {
                 call.copied_because(cache.output, reason.clone());
@@ -179,11 +179,10 @@ pub(super) fn attend(
         softcap,
         visibility,
     };
-    coded_attention(
-        call.compute(),
-        &problem,
-        out.as_mut_slice::<f32>()?,
-        &layout,
-    )?;
+    let slots = out.as_mut_slice::<f32>()?;
+    // However large its extents are, a result without elements takes no work.
+    if !slots.is_empty() {
+        coded_attention(call.compute(), &problem, slots, &layout)?;
+    }
     Ok(out.freeze())
 }

@@ -11,12 +11,13 @@ use super::super::heads::{by_real, fused_rows, head_count, heads_of, split_rows}
 use super::super::rotary::counted;
 use super::super::turns::turned;
 use super::super::width::one_int;
+use super::empty::attention;
 use super::{Cache, LENGTH, coded_cache, grow, mask, one_type, report_dense};
 use crate::append::Span;
 use crate::kernel::{Build, Invocation, Kernel, OpError};
 use refeed_graph::attributes::AttributeError;
 use refeed_kernels::Real;
-use refeed_kernels::attention::{AttentionProblem, Visibility, attention, default_scale};
+use refeed_kernels::attention::{AttentionProblem, Visibility, default_scale};
 use refeed_kernels::movement::place;
 use refeed_kernels::rotary::{RotaryProblem, RotaryTable, rotary};
 use refeed_values::{DType, Element, Tensor};
@@ -373,7 +374,8 @@ impl GroupQueryAttention {
             .and_then(|past| past.shape().get(LENGTH).copied())
             .unwrap_or(0);
         let lengths = Lengths::new(call, batch, length, past)?;
-        if self.rotary {
+        // Heads without width have nothing to turn, however many tokens there are.
+        if self.rotary && query.elements() > 0 {
             let positions = self.positions(call, &lengths, [batch, length])?;
             query = self.turned::<T>(call, &query, &positions)?;
             key = self.turned::<T>(call, &key, &positions)?;
@@ -399,7 +401,7 @@ impl GroupQueryAttention {
                 written_over::<T>(call, &caches[0], &lengths)?,
                 written_over::<T>(call, &caches[1], &lengths)?,
             ],
-            None => grow::<T>(call, &caches)?,
+            None => grow::<T, T>(call, &caches)?,
             Some(reason) => {
                 for cache in &caches {
                     call.copied_because(cache.output, reason.clone());
@@ -493,7 +495,7 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
         true => &[1, 2, 7, 8, 10],
         false => &[1, 2, 3, 4, 7, 8, 10],
     };
-    one_type(build, alike, usize::MAX)?;
+    one_type(build, alike)?;
     let rotary = attributes.flag("do_rotary", false)?;
     if let Some(index) = [7, 8]
         .into_iter()

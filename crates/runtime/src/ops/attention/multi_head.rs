@@ -2,12 +2,13 @@
 //! that is added.
 
 use super::super::heads::{by_real, fused_rows, head_count, split};
+use super::empty::attention;
 use super::{Cache, LENGTH, grow, one_type};
 use crate::kernel::{Build, Invocation, Kernel, OpError};
-use refeed_kernels::attention::{AttentionProblem, Mask, Visibility, attention, default_scale};
+use refeed_kernels::attention::{AttentionProblem, Mask, Visibility, default_scale};
 use refeed_kernels::{Accumulator, Real};
 use refeed_values::layout::broadcast_shape;
-use refeed_values::{Layout, Tensor};
+use refeed_values::{DType, Layout, Tensor};
 
 struct MultiHeadAttention {
     heads: usize,
@@ -29,6 +30,53 @@ fn part(packed: &Tensor, index: usize) -> Result<Tensor, OpError> {
         Layout::strided(&[batch, heads, length, width], &[b, h, l, w]).ok_or_else(refuse)?;
     let delta = if packed.elements() == 0 { 0 } else { delta };
     Ok(packed.with_layout(layout, delta)?)
+}
+
+/// Numbers in a mask of lengths and of where queries and keys begin: 3 for each row, and the two ends.
+fn packed_lengths(batch: usize) -> usize {
+    batch.saturating_mul(3).saturating_add(2)
+}
+
+/// A mask that says how many keys of each row are valid, as flags `[batch, total]`; `None` for one of flags.
+///
+/// The longer form says behind the lengths where the queries and where the keys of each row begin, counted over all rows,
+/// and where they end. Rows of one extent begin at its multiples; anything else would be another layout, and is refused.
+fn padded(
+    call: &mut Invocation<'_>,
+    mask: &Tensor,
+    [batch, length, total]: [usize; 3],
+) -> Result<Option<Tensor>, OpError> {
+    let &[count] = mask.shape() else {
+        return Ok(None);
+    };
+    if count != batch && count != packed_lengths(batch) {
+        return Ok(None); // the shape is refused with the others
+    }
+    let numbers = mask.view::<i32>()?.to_vec();
+    let refuse = |expected: String, got: i32| OpError::Value {
+        what: "key_padding_mask",
+        expected,
+        got: got.to_string(),
+    };
+    let (lengths, starts) = numbers.split_at(batch.min(count));
+    for (each, extent) in starts.chunks(batch.saturating_add(1)).zip([length, total]) {
+        for (row, &start) in each.iter().enumerate() {
+            let expected = row.saturating_mul(extent);
+            if usize::try_from(start) != Ok(expected) {
+                return Err(refuse(format!("{row} times {extent}"), start));
+            }
+        }
+    }
+    let mut flags = call.allocate(DType::Int32, &[batch, total])?;
+    let rows = flags.as_mut_slice::<i32>()?;
+    for (index, &valid) in lengths.iter().enumerate() {
+        let ones = usize::try_from(valid).ok().filter(|&ones| ones <= total);
+        let ones = ones.ok_or_else(|| refuse(format!("a length of 0..={total}"), valid))?;
+        let (held, padding) = rows[index * total..][..total].split_at_mut(ones);
+        held.fill(1);
+        padding.fill(0);
+    }
+    Ok(Some(flags.freeze()))
 }
 
 impl MultiHeadAttention {
@@ -145,15 +193,19 @@ impl MultiHeadAttention {
         let Some(padding) = call.input(4) else {
             return Ok(bias.cloned());
         };
+        let lengths = padded(call, padding, [batch, length, total])?;
         let shape = match padding.shape() {
+            [_] if lengths.is_some() => [batch, 1, 1, total],
             &[b, t] if (b, t) == (batch, total) => [batch, 1, 1, total],
             &[b, l, t] if (b, l, t) == (batch, length, total) => [batch, 1, length, total],
             shape => {
                 return Err(OpError::Shape(format!(
-                    "key_padding_mask: expected shape [{batch}, {total}] or [{batch}, {length}, {total}], got {shape:?}"
+                    "key_padding_mask: expected shape [{batch}], [{}], [{batch}, {total}] or [{batch}, {length}, {total}], got {shape:?}",
+                    packed_lengths(batch)
                 )));
             }
         };
+        let padding = lengths.as_ref().unwrap_or(padding);
         let flags = padding.view::<i32>()?;
         let flags = match flags.rank() {
             2 => flags.unsqueeze(1).and_then(|flags| flags.unsqueeze(2)),
@@ -193,7 +245,7 @@ impl MultiHeadAttention {
             .unwrap_or(0);
         let caches =
             [(6, 1, key), (7, 2, value)].map(|(input, output, new)| Cache { input, output, new });
-        let [key, value] = grow::<T>(call, &caches)?;
+        let [key, value] = grow::<T, T>(call, &caches)?;
         call.check_interrupt()?;
         let rows = query.view::<T>()?;
         let values = value.view::<T>()?;
@@ -266,7 +318,7 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
             "past_key and past_value must come together".to_string(),
         ));
     }
-    one_type(build, &[1, 2, 3, 5, 6, 7], usize::MAX)?;
+    one_type(build, &[1, 2, 3, 5, 6, 7])?;
     let attributes = build.attributes;
     Ok(Box::new(MultiHeadAttention {
         heads: head_count("num_heads", attributes.required_int("num_heads")?)?,

@@ -586,8 +586,8 @@ fn halves_and_doubles_agree_with_floats() {
 /// Types that do not fit are found when the node is built.
 #[test]
 fn operands_of_mixed_types_are_refused() {
-    let half = |shape: &[usize]| {
-        let values = vec![half::f16::ONE; shape.iter().product()];
+    let double = |shape: &[usize]| {
+        let values = vec![1f64; shape.iter().product()];
         Tensor::from_slice(shape, &values).unwrap()
     };
     let shape = [1, 1, 2, 3];
@@ -600,7 +600,7 @@ fn operands_of_mixed_types_are_refused() {
                 .run(&inputs.iter().map(Some).collect::<Vec<_>>())
                 .is_ok()
         );
-        inputs[at] = half(inputs[at].shape());
+        inputs[at] = double(inputs[at].shape());
         let error = attention()
             .run(&inputs.iter().map(Some).collect::<Vec<_>>())
             .unwrap_err();
@@ -653,12 +653,14 @@ fn no_combination_of_edge_numbers_panics() {
             &[2, 2, 0, 5],
             &[2],
         ],
-        &[
-            ("q_num_heads", 4),
-            ("kv_num_heads", 2),
-            ("left_window_size", 1),
-            ("right_window_size", 0),
-        ],
+        &[("q_num_heads", 4), ("kv_num_heads", 2), ("is_causal", 1)],
+    );
+    const WINDOWED: Fitting = (
+        ATTENTION.0,
+        ATTENTION.1,
+        25,
+        ATTENTION.3,
+        &[("left_window_size", 1), ("right_window_size", 0)],
     );
     const GROUP_QUERY: Fitting = (
         "GroupQueryAttention",
@@ -691,7 +693,8 @@ fn no_combination_of_edge_numbers_panics() {
     );
     let (mut answered, mut refused) = (0, 0);
     for _ in 0..6000 {
-        let (op, domain, opset, shapes, attributes) = [ATTENTION, GROUP_QUERY, ROTARY][pick(3)];
+        let (op, domain, opset, shapes, attributes) =
+            [ATTENTION, WINDOWED, GROUP_QUERY, ROTARY][pick(4)];
         let mut trial = Trial::new(op, opset)
             .domain(domain)
             .outputs(if shapes.len() == 4 { 1 } else { 3 });
