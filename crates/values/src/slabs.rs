@@ -106,6 +106,11 @@ impl<T: Element> Slabs<T> {
             std::slice::from_raw_parts(first, self.len)
         })
     }
+
+    /// The bytes of a slab.
+    pub fn bytes(&self, index: usize) -> Option<&[u8]> {
+        self.get(index).map(bytemuck::cast_slice)
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -138,6 +143,8 @@ mod tests {
         let slabs = Slabs::<f32>::of(&part).unwrap();
         assert_eq!(firsts(&slabs), [5., 25., 45., 65., 85., 105.]);
         assert_eq!(slabs.get(1).unwrap().len(), 10);
+        assert_eq!(slabs.bytes(1).unwrap()[..4], 25f32.to_ne_bytes());
+        assert!(slabs.bytes(6).is_none());
         assert!(slabs.get(6).is_none());
         drop((whole, part));
         assert_eq!(slabs.get(5).unwrap()[9], 114.);

@@ -138,6 +138,21 @@ impl Part {
     }
 }
 
+/// Runs of neighbouring places that are seen: the first place and their number.
+#[inline(always)]
+pub(super) fn runs(part: Part) -> impl Iterator<Item = (usize, usize)> {
+    let mut seen = part.seen;
+    std::iter::from_fn(move || {
+        if seen == 0 {
+            return None;
+        }
+        let place = seen.trailing_zeros();
+        let count = (seen >> place).trailing_ones();
+        seen &= u64::MAX.checked_shl(place + count).unwrap_or(0);
+        Some((place as usize, count as usize))
+    })
+}
+
 /// Rows that can be lent or widened.
 pub(super) trait Widen<'a, E: Accumulator> {
     /// Puts the rows of a part at their places, when they are dense and of the accumulator's type; else `false`.
@@ -154,14 +169,14 @@ pub(super) trait Widen<'a, E: Accumulator> {
 /// Rows of keys.
 pub(super) trait KeyRows<'a, E: Accumulator>: Widen<'a, E> {
     /// Products of the rows of a part with every query row: that of query row `i` and place `p` goes to
-    /// `scores[i * 64 + p]`. Rows that are not in `part.seen` are not read and their scores left alone.
+    /// `scores[i * SPAN + p]`. Rows that are not in `part.seen` are not read and their scores left alone.
     fn scores<S: Simd<E>>(&self, s: S, queries: &[E], size: usize, part: Part, scores: &mut [E]);
 }
 
 /// Weights of the values of a tile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights<'w, E> {
-    /// Query row `i` weighs place `p` by `values[i * 64 + p]`.
+    /// Query row `i` weighs place `p` by `values[i * SPAN + p]`.
     pub(super) values: &'w [E],
     /// Which places each query row sees; the weight of others is 0, and what is not finite there must not count.
     pub(super) own: &'w [u64],

@@ -4,12 +4,10 @@
 //! The codes are multiplied as they are, in registers; no decoded copy of the cache is written. The walk, the masks and
 //! the order of sums are those of every cache (`cache`), the arithmetic on codes that of pages (`paged::ops`).
 
-use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen};
-use super::paged::ops::{
-    Arrange, Queries, RunWeights, Scales, Strips, add_to, scores_of, widen_to,
-};
-use super::paged::runs;
-use super::rows::Strip;
+use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen, runs};
+use super::few::Soon;
+use super::paged::ops::{Arrange, Lists, Queries, RunWeights, Scales, add_to, scores_of, widen_to};
+use super::rows::RowRuns;
 use super::split::{self, FEW};
 use super::{Core, Visibility};
 use crate::pool::RowLayout;
@@ -197,16 +195,17 @@ struct Rows<'s> {
     scales: Scales<'s>,
 }
 
-impl<'s> Rows<'s> {
-    fn from(&self, row: usize) -> Strips<'s> {
-        Strips::Codes(
+impl Rows<'_> {
+    /// Calls `then` with `count` rows from row `row` on.
+    fn listed(&self, row: usize, count: usize, then: impl FnOnce(Lists<'_>)) {
+        let rows = &self.units[row * self.width..][..count * self.width];
+        then(Lists::Codes(
             DType::Int8,
-            Strip {
-                units: &self.units[row * self.width..],
-                stride: self.width,
+            RowRuns {
+                runs: &[(rows, count, Soon::default())],
                 width: self.width,
             },
-        )
+        ));
     }
 }
 
@@ -261,9 +260,10 @@ impl<'h> Widen<'h, f32> for CodedSide<'h, '_> {
     #[inline(always)]
     fn widen<S: Simd<f32>>(&self, _: S, part: Part, out: &mut [f32], stride: usize) {
         for (place, count) in runs(part) {
-            let (strips, out) = (self.rows.from(part.row(place)), &mut out[place * stride..]);
-            let scales = self.rows.scales;
-            widen_to(self.head.isa, strips, count, scales, (out, stride));
+            let out = &mut out[place * stride..];
+            self.rows.listed(part.row(place), count, |rows| {
+                widen_to(self.head.isa, rows, self.rows.scales, (out, stride));
+            });
         }
     }
 }
@@ -275,9 +275,10 @@ impl<'h> KeyRows<'h, f32> for CodedSide<'h, '_> {
             return; // the walk begins with the queries
         };
         for (place, count) in runs(part) {
-            let (strips, scales) = (self.rows.from(part.row(place)), self.rows.scales);
             let out = &mut scores[place..];
-            scores_of(self.head.isa, queries, strips, count, scales, out);
+            self.rows.listed(part.row(place), count, |rows| {
+                scores_of(self.head.isa, queries, rows, self.rows.scales, out);
+            });
         }
     }
 }
@@ -293,13 +294,14 @@ impl<'h> ValueRows<'h, f32> for CodedSide<'h, '_> {
         stride: usize,
     ) {
         for (place, count) in runs(part) {
-            let (strips, scales) = (self.rows.from(part.row(place)), self.rows.scales);
             let weights = RunWeights {
                 values: &weights.values[place..],
                 count: weights.own.len(),
             };
-            let isa = self.head.isa;
-            add_to(isa, weights, strips, count, scales, (&mut *sums, stride));
+            let (isa, scales) = (self.head.isa, self.rows.scales);
+            self.rows.listed(part.row(place), count, |rows| {
+                add_to(isa, weights, rows, scales, (&mut *sums, stride));
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A cache that is a strided tensor: one segment a head.
 
-use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen};
-use super::few::{Listed, add_apart, add_listed, score_listed};
+use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen, runs};
+use super::few::{Soon, add_apart, add_run, score_run};
 use super::visibility::TILE;
 use crate::matmul::micro::widen;
 use crate::simd::Simd;
@@ -94,87 +94,54 @@ impl<'c, 'a, T: Real> Source<'c, 'a, T> {
         self.view.lane(&[self.at[0], self.at[1], row])
     }
 
-    /// Puts the rows from `first` on into `rows`, for dense rows.
+    /// A row, where rows are slices.
     #[inline(always)]
-    fn fill(&self, first: usize, rows: &mut [&'a [T]]) {
+    fn row(&self, row: usize) -> Option<&'a [T]> {
         match self.whole {
-            Some(all) if self.width > 0 => {
-                let all = &all[first * self.width..][..rows.len() * self.width];
-                for (row, slot) in all.chunks_exact(self.width).zip(rows) {
-                    *slot = row;
-                }
-            }
-            _ => {
-                for (n, slot) in rows.iter_mut().enumerate() {
-                    let lane = self.lane(first + n);
-                    *slot = lane.and_then(|lane| lane.as_slice()).unwrap_or(&[]);
-                }
-            }
+            Some(all) => all.get(row * self.width..)?.get(..self.width),
+            None => self.lane(row)?.as_slice(),
         }
     }
 
-    /// The first row of those in `seen` and all that follow it, where rows follow one another.
-    #[inline(always)]
-    fn follow(&self, part: Part, seen: u64) -> &'a [T] {
-        let first = part.row(seen.trailing_zeros() as usize % TILE);
-        let all = self.whole.unwrap_or(&[]);
-        all.get(first * self.width..).unwrap_or(&[])
-    }
-
-    /// Elements that a tile of rows is copied into; none when they are slices already.
+    /// Elements that a tile of rows is copied into; none where rows follow one another.
     fn copied(&self) -> usize {
-        if self.dense { 0 } else { TILE * self.width }
-    }
-
-    /// The rows of the places in `seen`, those of a part: where they lie, or else in `copy`.
-    #[inline(always)]
-    fn list<'r>(&self, part: Part, seen: u64, copy: &'r [T]) -> Listed<'r, T>
-    where
-        'a: 'r,
-    {
-        let mut listed = Listed {
-            rows: [&[]; TILE],
-            places: [0; TILE],
-            count: 0,
-            follow: self.follow(part, seen),
-        };
-        let mut left = seen;
-        while left != 0 {
-            // A run of places that follow one another: all of them, almost always.
-            let from = left.trailing_zeros() as usize;
-            let count = (left >> from).trailing_ones() as usize;
-            let rows = &mut listed.rows[listed.count..listed.count + count];
-            if self.dense {
-                self.fill(part.row(from), rows);
-            } else {
-                for (n, slot) in rows.iter_mut().enumerate() {
-                    *slot = &copy[(from + n) * self.width..][..self.width];
-                }
-            }
-            for (n, slot) in listed.places[listed.count..][..count]
-                .iter_mut()
-                .enumerate()
-            {
-                *slot = (from + n) as u8;
-            }
-            listed.count += count;
-            left &= u64::MAX.checked_shl((from + count) as u32).unwrap_or(0);
+        match self.whole {
+            Some(_) => 0,
+            None => TILE * self.width,
         }
-        listed
     }
 
-    /// Copies the rows of a part to their places in a tile of dense rows, unless rows are slices already.
+    /// Copies the rows of a part to their places in a tile where rows follow one another, unless they do so already.
     fn gather(&self, part: Part, copy: &mut [T]) {
-        if self.dense {
+        if self.whole.is_some() {
             return;
         }
         for place in (0..TILE).filter(|place| part.seen >> place & 1 == 1) {
-            let lane = self.lane(part.row(place));
-            let values = lane.iter().flat_map(|lane| lane.iter());
-            for (x, slot) in values.zip(&mut copy[place * self.width..][..self.width]) {
-                *slot = x;
+            let slots = &mut copy[place * self.width..][..self.width];
+            match self.row(part.row(place)) {
+                Some(row) => slots.copy_from_slice(row),
+                None => {
+                    let lane = self.lane(part.row(place));
+                    let values = lane.iter().flat_map(|lane| lane.iter());
+                    for (x, slot) in values.zip(slots) {
+                        *slot = x;
+                    }
+                }
             }
         }
+    }
+
+    /// The rows of `count` places from `place` on, which are seen: where they lie, or else in `copy`.
+    #[inline(always)]
+    fn run<'r>(&self, part: Part, (place, count): (usize, usize), copy: &'r [T]) -> &'r [T]
+    where
+        'a: 'r,
+    {
+        let (all, first) = match self.whole {
+            Some(all) => (all, part.row(place)),
+            None => (copy, place),
+        };
+        &all[first * self.width..][..count * self.width]
     }
 }
 
@@ -184,11 +151,12 @@ impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'_, 'a, T> {
         if !self.dense {
             return false;
         }
-        let listed = self.list(part, part.seen, &[]);
-        for n in 0..listed.count {
-            match T::as_acc(listed.rows[n]) {
-                Some(row) => rows[listed.place(n)] = row,
-                None => return false,
+        for (place, count) in runs(part) {
+            for place in place..place + count {
+                match self.row(part.row(place)).and_then(T::as_acc) {
+                    Some(row) => rows[place] = row,
+                    None => return false,
+                }
             }
         }
         true
@@ -196,19 +164,19 @@ impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'_, 'a, T> {
 
     #[inline(always)]
     fn widen<S: Simd<T::Acc>>(&self, s: S, part: Part, out: &mut [T::Acc], stride: usize) {
-        if self.dense {
-            let listed = self.list(part, part.seen, &[]);
-            for n in 0..listed.count {
-                let slot = &mut out[listed.place(n) * stride..][..self.width];
-                widen(s, listed.rows[n], slot);
-            }
-            return;
-        }
-        for place in (0..TILE).filter(|place| part.seen >> place & 1 == 1) {
-            let lane = self.lane(part.row(place));
-            let values = lane.iter().flat_map(|lane| lane.iter());
-            for (x, slot) in values.zip(&mut out[place * stride..][..self.width]) {
-                *slot = x.to_acc();
+        for (place, count) in runs(part) {
+            for place in place..place + count {
+                let slots = &mut out[place * stride..][..self.width];
+                match self.row(part.row(place)) {
+                    Some(row) => widen(s, row, slots),
+                    None => {
+                        let lane = self.lane(part.row(place));
+                        let values = lane.iter().flat_map(|lane| lane.iter());
+                        for (x, slot) in values.zip(slots) {
+                            *slot = x.to_acc();
+                        }
+                    }
+                }
             }
         }
     }
@@ -226,8 +194,17 @@ impl<'s, T: Real> KeyRows<'s, T::Acc> for &'s Source<'_, '_, T> {
     ) {
         let mut copy = T::scratch(self.copied());
         self.gather(part, &mut copy);
-        let listed = self.list(part, part.seen, &copy);
-        score_listed(s, queries, size, &listed, scores);
+        for (place, count) in runs(part) {
+            let keys = (self.run(part, (place, count), &copy), count);
+            score_run(
+                s,
+                queries,
+                size,
+                keys,
+                Soon::default(),
+                &mut scores[place..],
+            );
+        }
     }
 }
 
@@ -243,12 +220,25 @@ impl<'s, T: Real> ValueRows<'s, T::Acc> for &'s Source<'_, '_, T> {
     ) {
         let mut copy = T::scratch(self.copied());
         self.gather(part, &mut copy);
-        let listed = self.list(part, part.seen & weights.every, &copy);
-        add_listed(s, weights.values, &listed, self.width, sums, stride);
-        let apart = part.seen & !weights.every;
-        if apart != 0 {
-            let listed = self.list(part, apart, &copy);
-            add_apart(s, weights, &listed, self.width, sums, stride);
+        let every = Part {
+            seen: part.seen & weights.every,
+            ..part
+        };
+        for (place, count) in runs(every) {
+            let values = (self.run(part, (place, count), &copy), count);
+            let weights = &weights.values[place..];
+            let sums = (&mut *sums, stride);
+            add_run(s, weights, values, self.width, Soon::default(), sums);
+        }
+        let apart = Part {
+            seen: part.seen & !weights.every,
+            ..part
+        };
+        for (place, count) in runs(apart) {
+            for place in place..place + count {
+                let value = self.run(part, (place, 1), &copy);
+                add_apart(s, weights, (value, place), sums, stride);
+            }
         }
     }
 }

@@ -1,33 +1,50 @@
 //! Products of few query rows with rows of keys, and of weights with rows of values, of one element type: each row is
-//! read once for up to four query rows, and sums of four keys are made together.
+//! turned into numbers once for up to four query rows.
+//!
+//! Rows follow one another in memory and are read from end to end, one after the other. That is what the processor foresees:
+//! it fetches one long stream at the speed of the memory, but four streams side by side, rows behind a list of pointers, or
+//! the cache lines of a row out of their order, at half of it.
 
 use super::cache::Weights;
-use super::visibility::TILE;
+use super::visibility::SPAN;
 use crate::matmul::micro::axpys;
 use crate::simd::Simd;
 use crate::storage::{Accumulator, Real};
 use crate::vecmath::bodies::load_part;
+use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Places of a tile with their rows, close together.
-pub(super) struct Listed<'a, T> {
-    pub(super) rows: [&'a [T]; TILE],
-    pub(super) places: [u8; TILE],
-    pub(super) count: usize,
-    /// The first row and what follows it in memory, as far as rows follow one another; else nothing.
-    pub(super) follow: &'a [T],
+/// Rows that are worked on at a time: they stay in the first cache for all query rows.
+const STEP: usize = 16;
+
+/// What is asked for while rows are read: that of row `j` is `bytes[j * each..][..each]`, as far as there is any.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Soon<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) each: usize,
 }
 
-impl<'a, T> Listed<'a, T> {
-    /// Elements of the row `rows` rows behind row `n`, and what follows them; nothing where there are none.
+impl<'a> Soon<'a> {
+    /// From row `row` on.
     #[inline(always)]
-    fn ahead(&self, width: usize, n: usize, rows: usize) -> &'a [T] {
-        self.follow.get((n + rows) * width..).unwrap_or(&[])
+    pub(super) fn from(self, row: usize) -> Soon<'a> {
+        Soon {
+            bytes: self.bytes.get(row * self.each..).unwrap_or(&[]),
+            each: self.each,
+        }
     }
 
     #[inline(always)]
-    pub(super) fn place(&self, n: usize) -> usize {
-        usize::from(self.places[n % TILE]) % TILE
+    pub(super) fn ask<E: Accumulator, S: Simd<E>>(self, s: S, row: usize) {
+        if let Some(bytes) = self.bytes.get(row * self.each..(row + 1) * self.each) {
+            s.prefetch(bytes);
+        }
     }
+}
+
+/// Keeps what was loaded before it before what is loaded after it: left alone, the compiler begins at the end of a row.
+#[inline(always)]
+fn in_turn() {
+    compiler_fence(Ordering::SeqCst);
 }
 
 /// Whether the register file holds four query rows times four vectors besides the operands.
@@ -36,114 +53,76 @@ const fn wide_file<E: Accumulator, S: Simd<E>>() -> bool {
     S::TILE_ROWS == 12
 }
 
-/// Rows of keys that are asked for ahead of their use, when a block of columns is all of a value. The processor reads
-/// ahead by itself then, but not far enough for keys of several cache lines.
-const NEAR: usize = 8;
-
-/// Query rows that are taken together, of those that are left.
+/// Products of every query row with `tokens` keys; that of query row `i` and key `j` goes to `scores[i * SPAN + j]`. `soon` is
+/// for keys whose followers lie elsewhere.
 #[inline(always)]
-fn rows_at_once<T: Real, S: Simd<T::Acc>>(left: usize) -> usize {
-    let most = if wide_file::<T::Acc, S>() { 4 } else { 2 };
-    left.min(most)
-}
-
-/// Columns of a block of values, for this many query rows in all.
-#[inline(always)]
-fn block_columns<T: Real, S: Simd<T::Acc>>(count: usize) -> usize {
-    let registers = if wide_file::<T::Acc, S>() && count <= 2 {
-        8
-    } else {
-        4
-    };
-    registers * S::LANES
-}
-
-/// Products of every query row with the listed keys, four keys and up to four rows at a time. Values are taken to be as
-/// wide as keys.
-#[inline(always)]
-pub(super) fn score_listed<T: Real, S: Simd<T::Acc>>(
+pub(super) fn score_run<T: Real, S: Simd<T::Acc>>(
     s: S,
     queries: &[T::Acc],
     size: usize,
-    keys: &Listed<'_, T>,
+    (keys, tokens): (&[T], usize),
+    soon: Soon<'_>,
     scores: &mut [T::Acc],
 ) {
-    let count = scores.len() / TILE;
-    // Values that are read in several blocks of columns keep the processor from reading ahead, of keys as well.
-    let ahead = if size > block_columns::<T, S>(count) {
-        TILE
-    } else if size * size_of::<T>() >= 512 {
-        NEAR
-    } else {
-        0
-    };
-    // A key of few registers is worked off before the next one's sums could hide behind it.
-    let close = size < 8 * S::LANES;
+    let count = scores.len().div_ceil(SPAN);
     let wide = const { wide_file::<T::Acc, S>() };
-    let mut n = 0;
-    while n < keys.count {
-        let soon = match ahead {
-            0 => &[],
-            rows => keys.ahead(size, n, rows),
-        };
-        // The last group of fewer than four repeats its last key.
-        let at = |j: usize| (n + j).min(keys.count - 1);
-        let rows = [at(0), at(1), at(2), at(3)].map(|n| keys.rows[n % TILE]);
-        let places = [at(0), at(1), at(2), at(3)].map(|n| keys.place(n % TILE));
+    let most = if wide { 4 } else { 2 };
+    // With several query rows, a key of few registers is worked off before the next one's sums could hide behind it.
+    let close = count > 1 && size < 8 * S::LANES;
+    let step = if soon.bytes.is_empty() { STEP } else { 4 };
+    let mut first = 0;
+    while first < tokens {
+        let some = step.min(tokens - first);
+        for j in first..first + some {
+            soon.ask(s, j);
+        }
+        let keys = (&keys[first * size..][..some * size], some);
         let mut i = 0;
         while i < count {
-            i += match rows_at_once::<T, S>(count - i) {
-                4 if close && wide => {
-                    score_close::<T, S, 4>(s, queries, size, i, (rows, places), scores)
-                }
-                3 if close && wide => {
-                    score_close::<T, S, 3>(s, queries, size, i, (rows, places), scores)
-                }
-                2 if close => score_close::<T, S, 2>(s, queries, size, i, (rows, places), scores),
-                _ if close => score_close::<T, S, 1>(s, queries, size, i, (rows, places), scores),
-                4 if wide => {
-                    score_rows::<T, S, 4>(s, queries, size, i, (rows, places, soon), scores)
-                }
-                3 if wide => {
-                    score_rows::<T, S, 3>(s, queries, size, i, (rows, places, soon), scores)
-                }
-                2 => score_rows::<T, S, 2>(s, queries, size, i, (rows, places, soon), scores),
-                _ => score_rows::<T, S, 1>(s, queries, size, i, (rows, places, soon), scores),
+            let (queries, scores) = (&queries[i * size..], &mut scores[i * SPAN + first..]);
+            i += match most.min(count - i) {
+                4 if wide => score_rows::<T, S, 4>(s, queries, size, keys, close, scores),
+                3 if wide => score_rows::<T, S, 3>(s, queries, size, keys, close, scores),
+                2 => score_rows::<T, S, 2>(s, queries, size, keys, close, scores),
+                _ => score_rows::<T, S, 1>(s, queries, size, keys, close, scores),
             };
         }
-        n += 4;
+        first += some;
     }
 }
 
-/// Products of query rows `i..i + R` with four keys; returns `R`. The first pass over the keys asks for `soon`. Keys are read one after the other, as they lie: the
-/// processor reads ahead of one stream better than of four.
+/// Products of `R` query rows with some keys; returns `R`. A loop over the keys that stays a loop: each of its
+/// loads then goes on by one distance.
 #[inline(always)]
 fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
     queries: &[T::Acc],
     size: usize,
-    i: usize,
-    (keys, places, soon): ([&[T]; 4], [usize; 4], &[T]),
+    (keys, tokens): (&[T], usize),
+    close: bool,
     scores: &mut [T::Acc],
 ) -> usize {
+    if close {
+        return score_close::<T, S, R>(s, queries, size, (keys, tokens), scores);
+    }
+    if size == 8 * S::LANES {
+        return score_whole::<T, S, R, 8>(s, queries, keys, scores);
+    }
+    if R == 1 && size == 4 * S::LANES {
+        return score_whole::<T, S, R, 4>(s, queries, keys, scores);
+    }
     let l = S::LANES;
     let zero = s.splat(T::Acc::ZERO);
     let mut query: [&[T::Acc]; R] = [&[]; R];
     for (r, row) in query.iter_mut().enumerate() {
-        *row = &queries[(i + r) * size..][..size];
+        *row = &queries[r * size..][..size];
     }
-    let mut products = [[zero; 4]; R];
-    for j in 0..4 {
-        let key = &keys[j][..size];
+    for j in 0..tokens {
+        let key = &keys[j * size..][..size];
         // Two chains of sums a row, so that one key's latency hides behind the other's.
         let mut acc = [[zero; 2]; R];
         let mut d = 0;
         while d + 2 * l <= size {
-            if i == 0
-                && let Some(soon) = soon.get(j * size + d..j * size + d + 2 * l)
-            {
-                s.prefetch(soon);
-            }
             let k = &key[d..][..2 * l];
             let k = [T::load(s, k), T::load(s, &k[l..])];
             for r in 0..R {
@@ -167,34 +146,91 @@ fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
                 acc[r][1] = s.fma(q, k, acc[r][1]);
             }
         }
-        for r in 0..R {
-            products[r][j] = s.add(acc[r][0], acc[r][1]);
-        }
+        sum_up::<T, S, R>(s, acc, &mut scores[j..]);
     }
-    put::<T, S, R>(s, products, i, places, scores);
     R
 }
 
-/// As [`score_rows`], for keys of few registers: the four are read side by side, which loads a query row once for all.
+/// As [`score_rows`], for keys of `W` registers. The fewer instructions a key takes, the more keys are under way at once.
+#[inline(always)]
+fn score_whole<T: Real, S: Simd<T::Acc>, const R: usize, const W: usize>(
+    s: S,
+    queries: &[T::Acc],
+    keys: &[T],
+    scores: &mut [T::Acc],
+) -> usize {
+    let l = S::LANES;
+    let mut query: [&[T::Acc]; R] = [&[]; R];
+    for (r, row) in query.iter_mut().enumerate() {
+        *row = &queries[r * W * l..][..W * l];
+    }
+    // A single query row stays in registers.
+    let mut only = [s.splat(T::Acc::ZERO); W];
+    for (d, slot) in only.iter_mut().enumerate() {
+        *slot = s.load(&query[0][d * l..]);
+    }
+    for (j, key) in keys.chunks_exact(W * l).enumerate() {
+        let mut acc = [[s.splat(T::Acc::ZERO); 2]; R];
+        for d in 0..W {
+            let k = T::load(s, &key[d * l..]);
+            in_turn();
+            for r in 0..R {
+                let q = if R == 1 {
+                    only[d]
+                } else {
+                    s.load(&query[r][d * l..])
+                };
+                acc[r][d % 2] = s.fma(q, k, acc[r][d % 2]);
+            }
+        }
+        sum_up::<T, S, R>(s, acc, &mut scores[j..]);
+    }
+    R
+}
+
+/// As [`score_rows`], for keys of few registers: four are read side by side, which loads a query row once for all.
 #[inline(always)]
 fn score_close<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
     queries: &[T::Acc],
     size: usize,
-    i: usize,
-    (keys, places): ([&[T]; 4], [usize; 4]),
+    (keys, tokens): (&[T], usize),
     scores: &mut [T::Acc],
 ) -> usize {
-    let l = S::LANES;
-    let zero = s.splat(T::Acc::ZERO);
     let mut query: [&[T::Acc]; R] = [&[]; R];
     for (r, row) in query.iter_mut().enumerate() {
-        *row = &queries[(i + r) * size..][..size];
+        *row = &queries[r * size..][..size];
     }
-    let mut key = keys;
-    for row in &mut key {
-        *row = &row[..size];
+    for from in (0..tokens).step_by(4) {
+        // The last group of fewer than four repeats its last key.
+        let mut key: [&[T]; 4] = [&[]; 4];
+        for (j, row) in key.iter_mut().enumerate() {
+            *row = &keys[(from + j).min(tokens - 1) * size..][..size];
+        }
+        let some = 4.min(tokens - from);
+        let products = four_products::<T, S, R>(s, query, key);
+        for (r, products) in products.into_iter().enumerate() {
+            let sums = s.sum_four(products);
+            let scores = &mut scores[r * SPAN + from..][..some];
+            match some {
+                4 => scores.copy_from_slice(&sums),
+                _ => scores.copy_from_slice(&sums[..some]),
+            }
+        }
     }
+    R
+}
+
+/// Products of query rows with four keys, lane by lane.
+#[inline(always)]
+fn four_products<T: Real, S: Simd<T::Acc>, const R: usize>(
+    s: S,
+    query: [&[T::Acc]; R],
+    key: [&[T]; 4],
+) -> [[S::V; 4]; R] {
+    let l = S::LANES;
+    let zero = s.splat(T::Acc::ZERO);
+    let size = key[0].len();
     let mut acc = [[zero; 4]; R];
     let mut d = 0;
     while d + 2 * l <= size {
@@ -226,8 +262,7 @@ fn score_close<T: Real, S: Simd<T::Acc>, const R: usize>(
             }
         }
     }
-    put::<T, S, R>(s, acc, i, places, scores);
-    R
+    acc
 }
 
 /// Multiplies the register at `d` of each query row with that of each key.
@@ -251,163 +286,187 @@ fn step<T: Real, S: Simd<T::Acc>, const R: usize>(
     }
 }
 
-/// Sums up products and writes them to the places of the four keys.
+/// The sums of one key's products with each query row.
 #[inline(always)]
-fn put<T: Real, S: Simd<T::Acc>, const R: usize>(
+fn sum_up<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
-    products: [[S::V; 4]; R],
-    i: usize,
-    places: [usize; 4],
+    products: [[S::V; 2]; R],
     scores: &mut [T::Acc],
 ) {
-    for r in 0..R {
-        let sums = s.sum_four(products[r]);
-        let scores = &mut scores[(i + r) * TILE..][..TILE];
-        let first = places[0];
-        if places == [first, first + 1, first + 2, first + 3] && first + 4 <= TILE {
-            scores[first..first + 4].copy_from_slice(&sums);
-        } else {
-            for j in 0..4 {
-                scores[places[j] % TILE] = sums[j];
-            }
+    if R > 2 {
+        let mut four = [s.splat(T::Acc::ZERO); 4];
+        for r in 0..R {
+            four[r] = s.add(products[r][0], products[r][1]);
+        }
+        let sums = s.sum_four(four);
+        for r in 0..R {
+            scores[r * SPAN] = sums[r];
+        }
+    } else {
+        for r in 0..R {
+            scores[r * SPAN] = s.sum(s.add(products[r][0], products[r][1]));
         }
     }
 }
 
-/// Values that are added at a time: their rows stay in the first cache for all query rows.
-const STEP: usize = 16;
-
-/// Adds the listed values, which every query row sees, to the sums of all rows.
+/// Adds `tokens` values, which every query row sees, to the sums of all rows, `stride` apart. Query row `i` weighs value `j` by
+/// `weights[i * SPAN + j]`.
 #[inline(always)]
-pub(super) fn add_listed<T: Real, S: Simd<T::Acc>>(
+pub(super) fn add_run<T: Real, S: Simd<T::Acc>>(
     s: S,
     weights: &[T::Acc],
-    values: &Listed<'_, T>,
+    (values, tokens): (&[T], usize),
     width: usize,
-    sums: &mut [T::Acc],
-    stride: usize,
+    soon: Soon<'_>,
+    (sums, stride): (&mut [T::Acc], usize),
 ) {
     if width == 0 {
         return;
     }
     let wide = const { wide_file::<T::Acc, S>() };
-    let count = weights.len() / TILE;
-    let mut n = 0;
-    while n < values.count {
+    // Half of a wide register file holds the sums of a block: rows of many cache lines are read from end to end for two
+    // query rows rather than in halves for four.
+    let most = match wide {
+        true if width * size_of::<T>() <= 256 => 4,
+        _ => 2,
+    };
+    let count = weights.len().div_ceil(SPAN);
+    let mut first = 0;
+    while first < tokens {
+        let some = STEP.min(tokens - first);
+        let values = &values[first * width..][..some * width];
         let mut i = 0;
         while i < count {
-            let at = (values, n);
-            i += match rows_at_once::<T, S>(count - i) {
-                4 if wide => add_rows::<T, S, 4>(s, weights, i, at, width, sums, stride),
-                3 if wide => add_rows::<T, S, 3>(s, weights, i, at, width, sums, stride),
-                2 => add_rows::<T, S, 2>(s, weights, i, at, width, sums, stride),
-                _ => add_rows::<T, S, 1>(s, weights, i, at, width, sums, stride),
+            let weights = &weights[i * SPAN + first..];
+            let sums = (&mut sums[i * stride..], stride);
+            let soon = match i {
+                0 => soon.from(first),
+                _ => Soon::default(), // was asked for
+            };
+            i += match most.min(count - i) {
+                4 if wide => add_rows::<T, S, 4>(s, weights, (values, width), soon, sums),
+                3 if wide => add_rows::<T, S, 3>(s, weights, (values, width), soon, sums),
+                2 => add_rows::<T, S, 2>(s, weights, (values, width), soon, sums),
+                _ => add_rows::<T, S, 1>(s, weights, (values, width), soon, sums),
             };
         }
-        n += STEP;
+        first += some;
     }
 }
 
-/// Adds values from number `n` on to the sums of query rows `i..i + R`; returns `R`.
+/// Adds some values to the sums of `R` query rows; returns `R`.
 #[inline(always)]
 fn add_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
     weights: &[T::Acc],
-    i: usize,
-    values: (&Listed<'_, T>, usize),
-    width: usize,
-    sums: &mut [T::Acc],
-    stride: usize,
+    (values, width): (&[T], usize),
+    soon: Soon<'_>,
+    (sums, stride): (&mut [T::Acc], usize),
 ) -> usize {
     let l = S::LANES;
     let mut col = 0;
     while wide_file::<T::Acc, S>() && R <= 2 && col + 8 * l <= width {
-        add_block::<T, S, R, 8>(s, weights, i, values, [col, 8 * l, width], sums, stride);
+        add_block::<T, S, R, 8>(
+            s,
+            weights,
+            (values, width),
+            soon,
+            [col, 8 * l],
+            (&mut *sums, stride),
+        );
         col += 8 * l;
     }
     while col + 4 * l <= width {
-        add_block::<T, S, R, 4>(s, weights, i, values, [col, 4 * l, width], sums, stride);
+        add_block::<T, S, R, 4>(
+            s,
+            weights,
+            (values, width),
+            soon,
+            [col, 4 * l],
+            (&mut *sums, stride),
+        );
         col += 4 * l;
     }
     while col < width {
         let part = l.min(width - col);
-        add_block::<T, S, R, 1>(s, weights, i, values, [col, part, width], sums, stride);
+        add_block::<T, S, R, 1>(
+            s,
+            weights,
+            (values, width),
+            soon,
+            [col, part],
+            (&mut *sums, stride),
+        );
         col += l;
     }
     R
 }
 
-/// Adds `C` registers of columns of values of `width` elements, of which `len` from `col` on count.
+/// Adds `C` registers of columns of values, of which the `len` elements from `col` on are there.
 #[inline(always)]
 fn add_block<T: Real, S: Simd<T::Acc>, const R: usize, const C: usize>(
     s: S,
     weights: &[T::Acc],
-    i: usize,
-    (values, n): (&Listed<'_, T>, usize),
-    [col, len, width]: [usize; 3],
-    sums: &mut [T::Acc],
-    stride: usize,
+    (values, width): (&[T], usize),
+    soon: Soon<'_>,
+    [col, len]: [usize; 2],
+    (sums, stride): (&mut [T::Acc], usize),
 ) {
     let l = S::LANES;
     let zero = s.splat(T::Acc::ZERO);
+    let tokens = values.len() / width;
     let mut weight: [&[T::Acc]; R] = [&[]; R];
     let mut acc = [[zero; C]; R];
     for r in 0..R {
-        weight[r] = &weights[(i + r) * TILE..][..TILE];
-        let sums = &sums[(i + r) * stride + col..][..C * l];
+        weight[r] = &weights[r * SPAN..][..tokens];
+        let sums = &sums[r * stride + col..][..C * l];
         for c in 0..C {
             acc[r][c] = s.load(&sums[c * l..]);
         }
     }
-    // The first pass over the rows asks for those of the next tile, where a row takes several passes.
-    let asks = i == 0 && width > block_columns::<T, S>(weights.len() / TILE);
-    for n in n..values.count.min(n + STEP) {
-        let place = values.place(n);
-        let row = &values.rows[n % TILE][col..][..len];
-        if asks && let Some(soon) = values.ahead(width, n, TILE).get(col..col + len) {
-            s.prefetch(soon);
+    for (j, row) in values.chunks_exact(width).enumerate() {
+        if col == 0 {
+            soon.ask(s, j);
         }
+        let row = &row[col..][..len];
         let mut v = [zero; C];
         if len == C * l {
             for c in 0..C {
                 v[c] = T::load(s, &row[c * l..]);
+                in_turn();
             }
         } else {
             v[0] = load_part(s, row, T::default());
         }
         for r in 0..R {
-            let w = s.splat(weight[r][place]);
+            let w = s.splat(weight[r][j]);
             for c in 0..C {
                 acc[r][c] = s.fma(w, v[c], acc[r][c]);
             }
         }
     }
     for r in 0..R {
-        let sums = &mut sums[(i + r) * stride + col..][..C * l];
+        let sums = &mut sums[r * stride + col..][..C * l];
         for c in 0..C {
             s.store(acc[r][c], &mut sums[c * l..]);
         }
     }
 }
 
-/// Adds values to the sums of those rows only that see them.
+/// Adds a value to the sums of those rows only that see it; `place` is the value's place in the tile.
 #[inline(always)]
 pub(super) fn add_apart<T: Real, S: Simd<T::Acc>>(
     s: S,
     weights: Weights<'_, T::Acc>,
-    values: &Listed<'_, T>,
-    width: usize,
+    (value, place): (&[T], usize),
     sums: &mut [T::Acc],
     stride: usize,
 ) {
-    for n in 0..values.count {
-        let place = values.place(n);
-        for (i, own) in weights.own.iter().enumerate() {
-            if own >> place & 1 == 1 {
-                let w = [weights.values[i * TILE + place]];
-                let sums = &mut sums[i * stride..][..width];
-                axpys(s, w, [values.rows[n]], sums);
-            }
+    for (i, own) in weights.own.iter().enumerate() {
+        if own >> place & 1 == 1 {
+            let w = [weights.values[i * SPAN + place]];
+            let sums = &mut sums[i * stride..][..value.len()];
+            axpys(s, w, [value], sums);
         }
     }
 }

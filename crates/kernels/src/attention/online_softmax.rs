@@ -45,21 +45,28 @@ impl<E: Accumulator> Row<E> {
         }
     }
 
-    /// Turns the scores of a tile into weights, those of invisible keys into 0, and rescales the row's `weighted` sum
-    /// to the new largest score.
+    /// Turns the scores of some tiles into weights, those of invisible keys into 0, and rescales the row's `weighted` sum
+    /// to the new largest score. `visible` has the visible keys of each tile.
     #[inline(always)]
     pub(super) fn take<S: Simd<E>>(
         &mut self,
         s: S,
         scores: &mut [E],
-        visible: u64,
+        visible: impl Iterator<Item = u64>,
         weighted: &mut [E],
     ) {
-        let scores = &mut scores[..TILE];
-        if visible != u64::MAX {
-            for (j, score) in scores.iter_mut().enumerate() {
-                if visible >> j & 1 == 0 {
-                    *score = E::NEG_INFINITY;
+        let mut any = false;
+        for (scores, visible) in scores.chunks_exact_mut(TILE).zip(visible) {
+            any |= visible != 0;
+            match visible {
+                u64::MAX => {}
+                0 => scores.fill(E::NEG_INFINITY),
+                _ => {
+                    for (j, score) in scores.iter_mut().enumerate() {
+                        if visible >> j & 1 == 0 {
+                            *score = E::NEG_INFINITY;
+                        }
+                    }
                 }
             }
         }
@@ -69,7 +76,7 @@ impl<E: Accumulator> Row<E> {
         } else {
             self.top
         };
-        if top == E::NEG_INFINITY && !(visible != 0 && scores.iter().any(|x| x.is_nan())) {
+        if top == E::NEG_INFINITY && !(any && scores.iter().any(|x| x.is_nan())) {
             scores.fill(E::ZERO); // no key so far, or none with a weight
             return;
         }
@@ -102,9 +109,10 @@ pub(super) fn adjust<E: Accumulator, S: Simd<E>>(
     bias: Option<&[E]>,
 ) {
     if softcap != E::ZERO {
-        let (cap, inverse) = (s.splat(softcap), s.splat(E::ONE / softcap));
+        let cap = s.splat(softcap);
         for part in scores.chunks_exact_mut(S::LANES) {
-            let v = s.mul(s.load(part), inverse);
+            // A product with the inverse would be NaN at 0 for caps whose inverse is infinite.
+            let v = s.div(s.load(part), cap);
             s.store(s.mul(bodies::tanh_vector(s, v), cap), part);
         }
     }

@@ -24,7 +24,6 @@ use crate::pool::RowLayout;
 use crate::quantize::QuantizeError;
 use crate::{Compute, KernelError};
 use head::PagedCache;
-pub(super) use head::runs;
 use refeed_values::View;
 use std::sync::Arc;
 use thiserror::Error;

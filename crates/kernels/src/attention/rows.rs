@@ -3,23 +3,26 @@
 //! Each row is turned into numbers once for up to eight queries, in registers: no decoded copy is written.
 
 use super::cells::{Cells, in_order, load_part};
-use super::visibility::TILE;
+use super::few::Soon;
+use super::visibility::SPAN;
 use crate::simd::Simd;
 
-/// Rows of units at a fixed distance.
+/// Rows that follow one another, their number, and what is asked for while they are read.
+pub(super) type Run<'r, U> = (&'r [U], usize, Soon<'r>);
+
+/// Runs of rows, wherever each lies: at most the rows of a tile.
 #[derive(Clone, Copy)]
-pub(super) struct Strip<'a, U> {
-    pub(super) units: &'a [U],
-    /// Units from one row to the next.
-    pub(super) stride: usize,
+pub(super) struct RowRuns<'r, U> {
+    pub(super) runs: &'r [Run<'r, U>],
     /// Units of a row.
     pub(super) width: usize,
 }
 
-impl<'a, U> Strip<'a, U> {
+impl<'r, U> RowRuns<'r, U> {
+    /// Rows of all runs.
     #[inline(always)]
-    pub(super) fn row(&self, index: usize) -> &'a [U] {
-        &self.units[index * self.stride..][..self.width]
+    pub(super) fn tokens(&self) -> usize {
+        self.runs.iter().map(|(_, count, _)| count).sum()
     }
 }
 
@@ -32,31 +35,37 @@ pub(super) fn filled_up(count: usize) -> usize {
     }
 }
 
-/// Dot products of `count` queries, in the order of parts and `stride` apart, with the first `tokens` rows. That of
-/// query `i` and row `t` goes to `out[i * TILE + t]`. There is memory for as many queries as [`filled_up`] says.
+/// Dot products of `count` queries, in the order of parts and `stride` apart, with all rows. That of query `i` and row `t` goes to `out[i * SPAN + t]`. There is memory for as many queries as [`filled_up`] says.
 #[inline(always)]
 pub(super) fn scores<C: Cells, S: Simd<f32>>(
     s: S,
     (queries, stride, count): (&[f32], usize, usize),
-    rows: &Strip<'_, C::Unit>,
-    tokens: usize,
+    rows: &RowRuns<'_, C::Unit>,
     out: &mut [f32],
 ) {
-    let mut i = 0;
-    while i < count {
-        let (queries, out) = (&queries[i * stride..], &mut out[i * TILE..]);
-        let left = count - i;
-        let q = (queries, stride, left);
-        // As many sums as half of the register file has room for.
-        i += match (S::LANES, left) {
-            (16, 5..) => few_scores::<C, S, 8, 2>(s, q, rows, tokens, out),
-            (16, 3..) => few_scores::<C, S, 4, 4>(s, q, rows, tokens, out),
-            (16, 2) => few_scores::<C, S, 2, 8>(s, q, rows, tokens, out),
-            (16, _) => few_scores::<C, S, 1, 16>(s, q, rows, tokens, out),
-            (_, 3..) => few_scores::<C, S, 4, 2>(s, q, rows, tokens, out),
-            (_, 2) => few_scores::<C, S, 2, 4>(s, q, rows, tokens, out),
-            (_, _) => few_scores::<C, S, 1, 8>(s, q, rows, tokens, out),
-        };
+    let mut first = 0;
+    for &(units, tokens, soon) in rows.runs {
+        let run = (units, tokens, rows.width);
+        let mut i = 0;
+        while i < count {
+            let (queries, out) = (&queries[i * stride..], &mut out[i * SPAN + first..]);
+            let q = (queries, stride, count - i);
+            let soon = match i {
+                0 => soon,
+                _ => Soon::default(), // was asked for
+            };
+            // As many sums as half of the register file has room for.
+            i += match (S::LANES, count - i) {
+                (16, 5..) => few_scores::<C, S, 8, 2>(s, q, run, soon, out),
+                (16, 3..) => few_scores::<C, S, 4, 4>(s, q, run, soon, out),
+                (16, 2) => few_scores::<C, S, 2, 8>(s, q, run, soon, out),
+                (16, _) => few_scores::<C, S, 1, 16>(s, q, run, soon, out),
+                (_, 3..) => few_scores::<C, S, 4, 2>(s, q, run, soon, out),
+                (_, 2) => few_scores::<C, S, 2, 4>(s, q, run, soon, out),
+                (_, _) => few_scores::<C, S, 1, 8>(s, q, run, soon, out),
+            };
+        }
+        first += tokens;
     }
 }
 
@@ -65,8 +74,8 @@ pub(super) fn scores<C: Cells, S: Simd<f32>>(
 fn few_scores<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
     s: S,
     (queries, stride, left): (&[f32], usize, usize),
-    rows: &Strip<'_, C::Unit>,
-    tokens: usize,
+    (units, tokens, width): (&[C::Unit], usize, usize),
+    soon: Soon<'_>,
     out: &mut [f32],
 ) -> usize {
     let mut query = [queries; M];
@@ -76,11 +85,15 @@ fn few_scores<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
     let mut at = 0;
     while at < tokens {
         let count = N.min(tokens - at);
-        let mut row = [rows.row(at); N];
-        for (j, row) in row.iter_mut().enumerate().take(count) {
-            *row = rows.row(at + j);
+        // The last group of fewer than `N` repeats its last row.
+        let mut row = [units; N];
+        for (j, row) in row.iter_mut().enumerate() {
+            *row = &units[(at + j.min(count - 1)) * width..][..width];
         }
-        let acc = products::<C, S, M, N>(s, query, row, rows.width);
+        for j in at..at + count {
+            soon.ask(s, j);
+        }
+        let acc = products::<C, S, M, N>(s, query, row, width);
         let mut flat = [s.splat(0.0); 16];
         for i in 0..M {
             for j in 0..N {
@@ -90,7 +103,7 @@ fn few_scores<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
         let mut sums = [0.0; 16];
         s.sums(&flat[..M * N], &mut sums[..M * N]);
         for i in 0..M.min(left) {
-            let (sums, out) = (&sums[i * N..][..N], &mut out[i * TILE + at..]);
+            let (sums, out) = (&sums[i * N..][..N], &mut out[i * SPAN + at..]);
             if count == N {
                 out[..N].copy_from_slice(sums);
             } else {
@@ -172,66 +185,77 @@ fn add_products<C: Cells, S: Simd<f32>, const M: usize, const N: usize>(
 /// Tokens that are walked over at a time: their rows stay in the first cache.
 const NEAR: usize = 16;
 
-/// Adds the first `tokens` rows, times the weights of `count` queries (of query `i` and row `t`: `weights[i * TILE + t]`),
+/// Adds all rows, times the weights of `count` queries (of query `i` and row `t`: `weights[i * SPAN + t]`),
 /// to the queries' sums, which are `stride` apart, a multiple of a register. What is added is first multiplied
 /// by `by`.
 #[inline(always)]
 pub(super) fn values<C: Cells, S: Simd<f32>>(
     s: S,
     (weights, count): (&[f32], usize),
-    rows: &Strip<'_, C::Unit>,
-    tokens: usize,
+    rows: &RowRuns<'_, C::Unit>,
     by: By<'_>,
     (sums, stride): (&mut [f32], usize),
 ) {
-    let mut start = 0;
-    while start < tokens {
-        let near = NEAR.min(tokens - start);
-        let mut i = 0;
-        while i < count {
-            let left = count - i;
-            let w = (&weights[i * TILE + start..], left);
-            let sums = (&mut sums[i * stride..], stride);
-            let rows = (rows, start, near);
-            i += match (S::LANES, C::PARTS, left) {
-                (16, 1 | 2, 5..) => few_values::<C, S, 8, 2>(s, w, rows, by, sums),
-                (16, _, 3..) => few_values::<C, S, 4, 4>(s, w, rows, by, sums),
-                (16, _, 2) => few_values::<C, S, 2, 4>(s, w, rows, by, sums),
-                (16, _, _) => few_values::<C, S, 1, 4>(s, w, rows, by, sums),
-                (_, 1 | 2, 3..) => few_values::<C, S, 4, 2>(s, w, rows, by, sums),
-                (_, _, 2..) => few_values::<C, S, 2, 4>(s, w, rows, by, sums),
-                (_, _, _) => few_values::<C, S, 1, 4>(s, w, rows, by, sums),
-            };
+    let width = rows.width;
+    let mut first = 0;
+    for &(units, tokens, soon) in rows.runs {
+        for start in (0..tokens).step_by(NEAR) {
+            let near = NEAR.min(tokens - start);
+            let run = (&units[start * width..][..near * width], width);
+            let mut i = 0;
+            while i < count {
+                let left = count - i;
+                let w = (&weights[i * SPAN + first + start..], left);
+                let sums = (&mut sums[i * stride..], stride);
+                let soon = match i {
+                    0 => soon.from(start),
+                    _ => Soon::default(), // was asked for
+                };
+                i += match (S::LANES, C::PARTS, left) {
+                    (16, 1 | 2, 5..) => few_values::<C, S, 8, 2>(s, w, run, soon, by, sums),
+                    (16, _, 3..) => few_values::<C, S, 4, 4>(s, w, run, soon, by, sums),
+                    (16, _, 2) => few_values::<C, S, 2, 4>(s, w, run, soon, by, sums),
+                    (16, _, _) => few_values::<C, S, 1, 4>(s, w, run, soon, by, sums),
+                    (_, 1 | 2, 3..) => few_values::<C, S, 4, 2>(s, w, run, soon, by, sums),
+                    (_, _, 2..) => few_values::<C, S, 2, 4>(s, w, run, soon, by, sums),
+                    (_, _, _) => few_values::<C, S, 1, 4>(s, w, run, soon, by, sums),
+                };
+            }
         }
-        start += near;
+        first += tokens;
     }
 }
 
-/// [`values`] of `M` queries and `near` rows from `start` on, `R` registers of columns at a time.
+/// [`values`] of `M` queries and some rows, `R` registers of columns at a time.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // tokens and parts index several arrays
 fn few_values<C: Cells, S: Simd<f32>, const M: usize, const R: usize>(
     s: S,
     (weights, left): (&[f32], usize),
-    (rows, start, near): (&Strip<'_, C::Unit>, usize, usize),
+    (units, width): (&[C::Unit], usize),
+    soon: Soon<'_>,
     by: By<'_>,
     (sums, stride): (&mut [f32], usize),
 ) -> usize {
     let l = S::LANES;
+    let tokens = units.len() / width.max(1);
     // Queries that are not there get the weights of the first one; their sums are not kept.
-    let mut weight = [&weights[..near]; M];
+    let mut weight = [&weights[..tokens]; M];
     for (i, weight) in weight.iter_mut().enumerate().take(left) {
-        *weight = &weights[i * TILE..][..near];
+        *weight = &weights[i * SPAN..][..tokens];
     }
     // Loads that `R` registers come from.
     let loads = R / C::PARTS;
     let wide = loads * l;
     let mut unit = 0;
-    while unit < rows.width {
+    while unit < width {
         let mut acc = [[s.splat(0.0); R]; M];
-        if unit + wide <= rows.width {
-            for t in 0..near {
-                let row = &rows.row(start + t)[unit..][..wide];
+        let rows = units.chunks_exact(width).enumerate();
+        if unit + wide <= width {
+            for (t, row) in rows {
+                if unit == 0 {
+                    soon.ask(s, t);
+                }
+                let row = &row[unit..][..wide];
                 let mut v = [s.splat(0.0); R];
                 for g in 0..loads {
                     let held = C::load(s, &row[g * l..]);
@@ -258,9 +282,9 @@ fn few_values<C: Cells, S: Simd<f32>, const M: usize, const R: usize>(
             }
             unit += wide;
         } else {
-            let end = (unit + l).min(rows.width);
-            for t in 0..near {
-                let row = &rows.row(start + t)[unit..end];
+            let end = (unit + l).min(width);
+            for (t, row) in rows {
+                let row = &row[unit..end];
                 let held = match row.len() == l {
                     true => C::load(s, row),
                     false => load_part::<C, S>(s, row),

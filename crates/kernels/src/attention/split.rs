@@ -59,7 +59,7 @@ impl Plan {
         } else {
             core.total
                 .div_ceil(CHUNKS)
-                .next_multiple_of(super::visibility::TILE)
+                .next_multiple_of(super::visibility::SPAN)
                 .max(CHUNK)
         };
         Plan {
@@ -84,7 +84,7 @@ pub(super) struct Work {
     pub(super) first: usize,
     /// Rows.
     pub(super) count: usize,
-    /// First key; a multiple of 64.
+    /// First key; a multiple of a span.
     pub(super) low: usize,
     /// Key after the last one.
     pub(super) high: usize,

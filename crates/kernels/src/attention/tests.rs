@@ -411,6 +411,49 @@ fn probe(value: &[f32], length: usize, visibility: Visibility<'_, f32>) -> Vec<f
     out
 }
 
+/// Whatever keys of a tile are visible: each is weighed where it stands.
+#[test]
+fn every_mask_of_eight_keys() {
+    let (keys, size) = (8, 5);
+    let query = values(size, 1);
+    let key = values(keys * size, 2);
+    let value = values(keys, 3);
+    let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<_>>();
+    let (query, key, value) = (narrow(&query), narrow(&key), narrow(&value));
+    let score = |j: usize| -> f64 {
+        let row = &key[j * size..][..size];
+        let pairs = query.iter().zip(row);
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    for isa in Isa::available() {
+        for bits in 1..256u32 {
+            let mask: Vec<u8> = (0..keys).map(|j| (bits >> j & 1) as u8).collect();
+            let problem = AttentionProblem {
+                query: View::from_slice(&query, &[1, 1, 1, size]).unwrap(),
+                key: View::from_slice(&key, &[1, 1, keys, size]).unwrap(),
+                value: View::from_slice(&value, &[1, 1, keys, 1]).unwrap(),
+                scale: 1.0,
+                softcap: 0.0,
+                visibility: Visibility {
+                    mask: Mask::Bool(View::from_slice(&mask, &[1, 1, 1, keys]).unwrap()),
+                    ..Visibility::default()
+                },
+            };
+            let layout = RowLayout::contiguous([1, 1, 1], 1).unwrap();
+            let mut out = [f32::NAN];
+            let pool = ThreadPool::new(1);
+            attention(&Compute::new(isa, &pool), &problem, &mut out, &layout).unwrap();
+            let seen = || (0..keys).filter(|j| bits >> j & 1 == 1);
+            let sum: f64 = seen().map(|j| score(j).exp()).sum();
+            let want: f64 = seen()
+                .map(|j| score(j).exp() * f64::from(value[j]) / sum)
+                .sum();
+            let near = (f64::from(out[0]) - want).abs() < 1e-6;
+            assert!(near, "{isa} {bits:08b}: {} is not {want}", out[0]);
+        }
+    }
+}
+
 #[test]
 fn known_mistakes_of_others() {
     // the causal diagonal counts the past
@@ -504,6 +547,25 @@ fn softcap_comes_before_the_mask() {
     );
     let want = [0.645_416_96, 0.354_583_04, 0.0, 0.0];
     assert!(rows[3].iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-8));
+}
+
+#[test]
+fn a_softcap_whose_inverse_no_number_holds() {
+    for isa in Isa::available() {
+        let pool = ThreadPool::new(1);
+        let problem = AttentionProblem {
+            query: View::from_slice(&[0f32], &[1, 1, 1, 1]).unwrap(),
+            key: View::from_slice(&[1f32, 2.0], &[1, 1, 2, 1]).unwrap(),
+            value: View::from_slice(&[1f32, 3.0], &[1, 1, 2, 1]).unwrap(),
+            scale: 1.0,
+            softcap: 1e-40,
+            visibility: Visibility::default(),
+        };
+        let mut out = [0f32];
+        let layout = RowLayout::contiguous([1, 1, 1], 1).unwrap();
+        attention(&Compute::new(isa, &pool), &problem, &mut out, &layout).unwrap();
+        assert_eq!(out, [2.0], "{isa}");
+    }
 }
 
 #[test]

@@ -1,24 +1,25 @@
 //! The pages of one head as segments of the walk over keys.
 
-use super::super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen};
-use super::super::rows::Strip;
+use super::super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen, runs};
+use super::super::few::Soon;
+use super::super::rows::{RowRuns, Run};
 use super::super::split::FEW;
 use super::super::visibility::TILE;
 use super::PagedProblem;
 use super::group::{At, Page, Pages};
-use super::ops::{Arrange, Queries, RunWeights, Scales, Strips, add_to, scores_of, widen_to};
+use super::ops::{Arrange, Lists, Queries, RunWeights, Scales, add_to, scores_of, widen_to};
 use super::payload::{Along, CodeParameters, Codes, Held, PageRows};
 use crate::quantize::Payload;
 use crate::scratch::Scratch;
 use crate::simd::Simd;
 use crate::{Isa, KernelError};
-use refeed_values::Slabs;
-use std::cell::Cell;
+use refeed_values::{Element, Slabs};
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages of fewer tokens are joined with their neighbours: their rows are copied to one place first.
-const SHORT: usize = 8;
+/// Runs that the rows of a tile may lie in; those of more are copied to one place first. It is what pages of one token cost.
+const RUNS: usize = 8;
 
 /// Rows that are decoded at a time where they cannot be used as they are.
 const DECODED: usize = 16;
@@ -110,6 +111,7 @@ impl<'a> Cache<f32> for PagedCache<'a> {
             cache: self,
             slice: batch * self.kv_heads + head,
             cursor: Cell::new((0, 0)),
+            ahead: Cell::new((0, 0)),
             queries: None,
             decoded: Cell::new(0),
         })
@@ -123,6 +125,8 @@ pub(super) struct PagedHead<'s, 'a> {
     slice: usize,
     /// The page that was found last.
     cursor: Cell<At>,
+    /// The page that was asked for last.
+    ahead: Cell<At>,
     queries: Option<Queries>,
     decoded: Cell<u64>,
 }
@@ -136,18 +140,18 @@ impl Drop for PagedHead<'_, '_> {
 }
 
 impl<'a> PagedHead<'_, 'a> {
-    /// The page that holds a token.
-    fn page_of(&self, token: usize) -> Option<At> {
+    /// The page that holds a token, looked for from where the last one was found.
+    fn page_of(&self, token: usize, cursor: &Cell<At>) -> Option<At> {
         let pages = self.cache.pages;
         let holds = |at: At| {
             let page = pages.get(at)?;
             (page.start <= token && token < page.end()).then_some(at)
         };
-        let last = self.cursor.get();
+        let last = cursor.get();
         let found = holds(last)
             .or_else(|| holds(pages.after(last)))
             .or_else(|| pages.find(token))?;
-        self.cursor.set(found);
+        cursor.set(found);
         Some(found)
     }
 }
@@ -194,19 +198,21 @@ impl<'s, 'a> Head<f32> for PagedHead<'s, 'a> {
             let end = cache.past + cache.length;
             return (key < end).then(|| segment((0, 0), 0, cache.past, end));
         }
-        let first = self.page_of(key)?;
+        let first = self.page_of(key, &self.cursor)?;
         let page = cache.pages.get(first)?;
         let mut end = page.end();
         let mut count = 1;
-        if page.length < SHORT {
-            let tile = (key / TILE + 1) * TILE;
+        let tile = (key / TILE + 1) * TILE;
+        if end < tile {
             for next in cache.pages.from(cache.pages.after(first)) {
-                let fits = end < tile && next.length < SHORT;
-                if !fits || !page.key.joins(&next.key) || !page.value.joins(&next.value) {
+                if !page.key.joins(&next.key) || !page.value.joins(&next.value) {
                     break;
                 }
                 end += next.length;
                 count += 1;
+                if end >= tile {
+                    break;
+                }
             }
         }
         Some(segment(first, count, page.start, end))
@@ -218,20 +224,6 @@ pub(super) struct Side<'h, 's, 'a, const VALUES: bool> {
     head: &'h PagedHead<'s, 'a>,
     first: At,
     count: usize,
-}
-
-/// Runs of neighbouring places that are seen: the first place and their number.
-pub(in crate::attention) fn runs(part: Part) -> impl Iterator<Item = (usize, usize)> {
-    let mut seen = part.seen;
-    std::iter::from_fn(move || {
-        if seen == 0 {
-            return None;
-        }
-        let place = seen.trailing_zeros();
-        let count = (seen >> place).trailing_ones();
-        seen &= u64::MAX.checked_shl(place + count).unwrap_or(0);
-        Some((place as usize, count as usize))
-    })
 }
 
 /// Scales and zero points of the rows of a tile.
@@ -253,73 +245,79 @@ impl RowScales {
     }
 }
 
+/// Some rows of a segment: the first, how many (at most those of a tile), and units of each.
+type Extent = [usize; 3];
+
 impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
     fn rows<'r>(&self, page: &'r Page) -> &'r PageRows {
         if VALUES { &page.value } else { &page.key }
     }
 
-    /// Calls `then` with runs of rows that together are `tokens` rows from row `row` of the segment on: the first one's
-    /// distance from `row`, how many they are, the rows, and their scales.
-    fn each_run(
+    /// Calls `then` with rows that together are `tokens` rows from row `row` of the segment on: the first one's distance from
+    /// `row`, the rows, and their scales.
+    fn each_list(
         &self,
         row: usize,
         tokens: usize,
-        mut then: impl FnMut(usize, usize, Strips<'_>, Scales<'_>),
+        mut then: impl FnMut(usize, Lists<'_>, Scales<'_>),
     ) {
         let cache = self.head.cache;
         let slice = self.head.slice;
-        if self.count == 0 {
+        let Some(page) = cache.pages.get(self.first).filter(|_| self.count > 0) else {
             let (all, width) = match VALUES {
                 true => (cache.value, cache.width),
                 false => (cache.key, cache.size),
             };
-            let at = (slice * cache.length + row) * width;
-            then(
-                0,
-                tokens,
-                Strips::Float(strip(all, at, width)),
-                Scales::Plain,
-            );
-            return;
-        }
-        let Some(page) = cache.pages.get(self.first) else {
-            return; // segments are made of pages
+            let new = &all[(slice * cache.length + row) * width..][..tokens * width];
+            let runs = &[(new, tokens, Soon::default())];
+            return then(0, Lists::Float(RowRuns { runs, width }), Scales::Plain);
         };
-        match self.count {
-            1 => self.one_page(self.rows(page), row, tokens, then),
-            _ => self.joined(page, row, tokens, then),
-        }
-    }
-
-    /// [`Side::each_run`] of one page.
-    fn one_page(
-        &self,
-        rows: &PageRows,
-        row: usize,
-        tokens: usize,
-        mut then: impl FnMut(usize, usize, Strips<'_>, Scales<'_>),
-    ) {
-        let slice = self.head.slice;
+        let rows = self.rows(page);
         let width = rows.extents[3];
+        let extent = [row, tokens, width];
         match &rows.held {
-            Held::Float(all) => {
-                let strips = Strips::Float(strip_of(all, slice, row, width));
-                then(0, tokens, strips, Scales::Plain);
-            }
-            Held::Float16(all) => {
-                let strips = Strips::Float16(strip_of(all, slice, row, width));
-                then(0, tokens, strips, Scales::Plain);
-            }
-            Held::Bfloat16(all) => {
-                let strips = Strips::Bfloat16(strip_of(all, slice, row, width));
-                then(0, tokens, strips, Scales::Plain);
-            }
+            Held::Float(_) => self.with_runs(
+                extent,
+                PageRows::float,
+                |_, _| {},
+                |runs| then(0, Lists::Float(RowRuns { runs, width }), Scales::Plain),
+            ),
+            Held::Float16(_) => self.with_runs(
+                extent,
+                PageRows::float16,
+                |_, _| {},
+                |runs| then(0, Lists::Float16(RowRuns { runs, width }), Scales::Plain),
+            ),
+            Held::Bfloat16(_) => self.with_runs(
+                extent,
+                PageRows::bfloat16,
+                |_, _| {},
+                |runs| then(0, Lists::Bfloat16(RowRuns { runs, width }), Scales::Plain),
+            ),
             Held::Codes(codes) => {
                 self.decodes(tokens * width);
-                let strip = strip_of(&codes.bytes, slice, row, width / codes.parts());
-                let strips = Strips::Codes(codes.storage, strip);
-                self.with_scales(codes, [row, tokens, width], |scales| {
-                    then(0, tokens, strips, scales);
+                let units = width / codes.parts();
+                let one = codes.of_slice(slice);
+                let own = RefCell::new((RowScales::new(), true));
+                let note = |places: Range<usize>, rows: &PageRows| {
+                    if let Held::Codes(codes) = &rows.held
+                        && let Some((scale, zero)) = codes.of_slice(slice)
+                    {
+                        let (own, alike) = &mut *own.borrow_mut();
+                        *alike &= Some((scale, zero)) == one;
+                        own.scales[places.clone()].fill(scale);
+                        own.zeros[places].fill(zero);
+                    }
+                };
+                self.with_runs([row, tokens, units], PageRows::codes, note, |runs| {
+                    let rows = RowRuns { runs, width: units };
+                    let rows = Lists::Codes(codes.storage, rows);
+                    let (own, alike) = &*own.borrow();
+                    if self.count == 1 || *alike {
+                        self.with_scales(codes, extent, |scales| then(0, rows, scales));
+                    } else {
+                        then(0, rows, own.first(tokens));
+                    }
                 });
             }
             Held::Apart(value, codes) => {
@@ -338,8 +336,9 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
                     if *codes {
                         self.decodes(count * width);
                     }
-                    let strips = Strips::Float(strip(&memory, 0, width));
-                    then(done, count, strips, Scales::Plain);
+                    let runs = &[(&memory[..count * width], count, Soon::default())];
+                    let rows = RowRuns { runs, width };
+                    then(done, Lists::Float(rows), Scales::Plain);
                     done += count;
                 }
             }
@@ -382,77 +381,19 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
         then(Scales::Columns(scales, zeros));
     }
 
-    /// [`Side::each_run`] of several short pages of one kind, whose rows are copied to one place. `first` is the first page.
-    fn joined(
+    /// Calls `then` with runs of rows of the segment's pages, as `of` finds them in a page. `with` is told the places of the
+    /// rows of each page.
+    fn with_runs<U: Scratch + Element>(
         &self,
-        first: &Page,
-        row: usize,
-        tokens: usize,
-        mut then: impl FnMut(usize, usize, Strips<'_>, Scales<'_>),
-    ) {
-        let rows = self.rows(first);
-        let width = rows.extents[3];
-        match &rows.held {
-            Held::Float(_) => {
-                let of = |rows: &'a PageRows| match &rows.held {
-                    Held::Float(all) => Some(all),
-                    _ => None,
-                };
-                let all = self.gathered([row, tokens, width], of, |_, _| {});
-                let strips = Strips::Float(strip(&all, 0, width));
-                then(0, tokens, strips, Scales::Plain);
-            }
-            Held::Float16(_) => {
-                let of = |rows: &'a PageRows| match &rows.held {
-                    Held::Float16(all) => Some(all),
-                    _ => None,
-                };
-                let all = self.gathered([row, tokens, width], of, |_, _| {});
-                let strips = Strips::Float16(strip(&all, 0, width));
-                then(0, tokens, strips, Scales::Plain);
-            }
-            Held::Bfloat16(_) => {
-                let of = |rows: &'a PageRows| match &rows.held {
-                    Held::Bfloat16(all) => Some(all),
-                    _ => None,
-                };
-                let all = self.gathered([row, tokens, width], of, |_, _| {});
-                let strips = Strips::Bfloat16(strip(&all, 0, width));
-                then(0, tokens, strips, Scales::Plain);
-            }
-            Held::Codes(codes) => {
-                self.decodes(tokens * width);
-                let units = width / codes.parts();
-                let of = |rows: &'a PageRows| match &rows.held {
-                    Held::Codes(codes) => Some(&codes.bytes),
-                    _ => None,
-                };
-                let mut own = RowScales::new();
-                let all = self.gathered([row, tokens, units], of, |places, rows| {
-                    if let Held::Codes(codes) = &rows.held
-                        && let Some((scale, zero)) = codes.of_slice(self.head.slice)
-                    {
-                        own.scales[places.clone()].fill(scale);
-                        own.zeros[places].fill(zero);
-                    }
-                });
-                let strips = Strips::Codes(codes.storage, strip(&all, 0, units));
-                then(0, tokens, strips, own.first(tokens));
-            }
-            Held::Apart(..) => {} // never joined
-        }
-    }
-
-    /// Rows of short pages, copied to one place: `tokens` of `units` units, from row `row` of the segment on. `with` is told
-    /// the places of the rows of each page.
-    fn gathered<U: Scratch + refeed_values::Element>(
-        &self,
-        [row, tokens, units]: [usize; 3],
+        [row, tokens, units]: Extent,
         of: impl Fn(&'a PageRows) -> Option<&'a Slabs<U>>,
-        mut with: impl FnMut(Range<usize>, &'a PageRows),
-    ) -> crate::scratch::Lent<U> {
-        let mut memory = U::scratch(tokens * units);
-        let (mut skip, mut at) = (row, 0);
+        with: impl Fn(Range<usize>, &'a PageRows),
+        then: impl FnOnce(&[Run<'_, U>]),
+    ) {
+        let mut runs: [Run<'_, U>; RUNS] = [(&[], 0, Soon::default()); RUNS];
+        let mut memory = U::scratch(0);
+        let (mut skip, mut at, mut number) = (row, 0, 0);
+        let mut token = None;
         for page in self.head.cache.pages.from(self.first).take(self.count) {
             if skip >= page.length {
                 skip -= page.length;
@@ -460,9 +401,24 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
             }
             let rows = if VALUES { &page.value } else { &page.key };
             let count = (page.length - skip).min(tokens - at);
-            if let Some(slab) = of(rows).and_then(|all| all.get(self.head.slice)) {
-                let from = &slab[skip * units..][..count * units];
-                memory[at * units..][..count * units].copy_from_slice(from);
+            let slab = of(rows).and_then(|all| all.get(self.head.slice));
+            let slab = &slab.unwrap_or_default()[skip * units..][..count * units];
+            let first = *token.get_or_insert(page.start + skip);
+            if number == RUNS {
+                // One more than there is room for: all go to one place.
+                memory = U::scratch(tokens * units);
+                let mut place = 0;
+                for (run, ..) in runs {
+                    memory[place..][..run.len()].copy_from_slice(run);
+                    place += run.len();
+                }
+                number += 1;
+            }
+            if number > RUNS {
+                memory[at * units..][..count * units].copy_from_slice(slab);
+            } else {
+                runs[number] = (slab, count, self.soon(first + at + TILE, count));
+                number += 1;
             }
             with(at..at + count, rows);
             (skip, at) = (0, at + count);
@@ -470,77 +426,33 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
                 break;
             }
         }
-        memory
+        match number > RUNS {
+            true => then(&[(&memory, tokens, Soon::default())]),
+            false => then(&runs[..number]),
+        }
     }
 
-    /// Asks for the rows that are read next where the pages of a part are read now: the values of its tokens, or, one tile
-    /// `ahead`, keys. Pages lie anywhere, so nothing else could know.
-    #[inline(always)]
-    fn soon<S: Simd<f32>, const NEXT: bool>(&self, s: S, part: Part, ahead: usize) {
-        let pages = self.head.cache.pages;
-        if self.count == 0 {
-            return; // new rows are at hand
-        }
-        let Some(first) = pages.get(self.first) else {
-            return;
+    /// At most `count` rows of the page that holds a token, from that one on, whatever they hold.
+    fn soon(&self, token: usize, count: usize) -> Soon<'a> {
+        let head = self.head;
+        let at = head.page_of(token, &head.ahead);
+        let Some(page) = at.and_then(|at| head.cache.pages.get(at)) else {
+            return Soon::default(); // the last tile
         };
-        let low = first.start + part.first + ahead;
-        let high = low + part.seen.count_ones() as usize;
-        for page in pages.from(self.first).skip_while(|page| page.end() <= low) {
-            if page.start >= high {
-                return;
-            }
-            let rows = if NEXT { &page.value } else { &page.key };
-            let from = low.max(page.start) - page.start;
-            let to = high.min(page.end()) - page.start;
-            let (slice, width) = (self.head.slice, rows.extents[3]);
-            match &rows.held {
-                Held::Float(all) => s.prefetch(rows_of(all, slice, from..to, width)),
-                Held::Float16(all) => s.prefetch(rows_of(all, slice, from..to, width)),
-                Held::Bfloat16(all) => s.prefetch(rows_of(all, slice, from..to, width)),
-                Held::Codes(codes) => {
-                    let units = width / codes.parts();
-                    s.prefetch(rows_of(&codes.bytes, slice, from..to, units));
-                }
-                Held::Apart(..) => {}
-            }
+        let rows = if VALUES { &page.value } else { &page.key };
+        let first = token.saturating_sub(page.start);
+        let count = page.length.saturating_sub(first).min(count);
+        let (bytes, each) = rows.bytes(head.slice);
+        let bytes = bytes.get(first * each..(first + count) * each);
+        Soon {
+            bytes: bytes.unwrap_or_default(),
+            each,
         }
     }
 
     fn decodes(&self, elements: usize) {
         let head = self.head;
         head.decoded.set(head.decoded.get() + 4 * elements as u64);
-    }
-}
-
-/// Some rows of a slice of a page.
-#[inline(always)]
-fn rows_of<U: refeed_values::Element>(
-    all: &Slabs<U>,
-    slice: usize,
-    rows: Range<usize>,
-    width: usize,
-) -> &[U] {
-    let slab = all.get(slice).unwrap_or_default();
-    slab.get(rows.start * width..rows.end * width)
-        .unwrap_or_default()
-}
-
-/// The rows of a slice of a page, from row `row` on.
-fn strip_of<U: refeed_values::Element>(
-    all: &Slabs<U>,
-    slice: usize,
-    row: usize,
-    width: usize,
-) -> Strip<'_, U> {
-    strip(all.get(slice).unwrap_or_default(), row * width, width)
-}
-
-fn strip<U>(all: &[U], at: usize, width: usize) -> Strip<'_, U> {
-    Strip {
-        units: &all[at..],
-        stride: width,
-        width,
     }
 }
 
@@ -561,61 +473,45 @@ impl<'h> Widen<'h, f32> for Side<'h, '_, '_, true> {
 impl<const VALUES: bool> Side<'_, '_, '_, VALUES> {
     fn widen_part(&self, part: Part, out: &mut [f32], stride: usize) {
         for (place, count) in runs(part) {
-            self.each_run(part.row(place), count, |offset, tokens, strips, scales| {
+            self.each_list(part.row(place), count, |offset, rows, scales| {
                 let out = &mut out[(place + offset) * stride..];
-                widen_to(self.head.cache.isa, strips, tokens, scales, (out, stride));
+                widen_to(self.head.cache.isa, rows, scales, (out, stride));
             });
         }
     }
 }
 
 impl<'h> KeyRows<'h, f32> for Side<'h, '_, '_, false> {
-    #[inline(always)]
-    fn scores<S: Simd<f32>>(&self, s: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
-        self.soon::<S, true>(s, part, 0);
-        self.scores_of_part(part, scores);
-    }
-}
-
-impl Side<'_, '_, '_, false> {
-    fn scores_of_part(&self, part: Part, scores: &mut [f32]) {
+    fn scores<S: Simd<f32>>(&self, _: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
         let Some(queries) = &self.head.queries else {
             return; // the walk begins with the queries
         };
         for (place, count) in runs(part) {
-            self.each_run(part.row(place), count, |offset, tokens, strips, scales| {
+            self.each_list(part.row(place), count, |offset, rows, scales| {
                 let out = &mut scores[place + offset..];
-                scores_of(self.head.cache.isa, queries, strips, tokens, scales, out);
+                scores_of(self.head.cache.isa, queries, rows, scales, out);
             });
         }
     }
 }
 
 impl<'h> ValueRows<'h, f32> for Side<'h, '_, '_, true> {
-    #[inline(always)]
     fn add<S: Simd<f32>>(
         &self,
-        s: S,
+        _: S,
         weights: Weights<'_, f32>,
         part: Part,
         sums: &mut [f32],
         stride: usize,
     ) {
-        self.soon::<S, false>(s, part, TILE);
-        self.add_part(weights, part, sums, stride);
-    }
-}
-
-impl Side<'_, '_, '_, true> {
-    fn add_part(&self, weights: Weights<'_, f32>, part: Part, sums: &mut [f32], stride: usize) {
         for (place, count) in runs(part) {
-            self.each_run(part.row(place), count, |offset, tokens, strips, scales| {
+            self.each_list(part.row(place), count, |offset, rows, scales| {
                 let weights = RunWeights {
                     values: &weights.values[place + offset..],
                     count: weights.own.len(),
                 };
                 let isa = self.head.cache.isa;
-                add_to(isa, weights, strips, tokens, scales, (&mut *sums, stride));
+                add_to(isa, weights, rows, scales, (&mut *sums, stride));
             });
         }
     }

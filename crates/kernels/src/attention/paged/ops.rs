@@ -4,61 +4,51 @@
 use super::super::cells::{
     Cells, Codes2, Codes4, Codes8, Numbers, arrange, arranged_len, in_order, load_part,
 };
-use super::super::rows::{By, Strip, filled_up, scores, values};
-use super::super::visibility::TILE;
+use super::super::few::{add_run, score_run};
+use super::super::rows::{By, RowRuns, Run, filled_up, scores, values};
+use super::super::visibility::SPAN;
 use crate::Isa;
 use crate::scratch::{Lent, Scratch};
 use crate::simd::{Op, Simd};
+use crate::storage::Real;
 use crate::vecmath::bodies;
 use half::{bf16, f16};
 use refeed_values::DType;
 
-/// Runs of units, of one kind.
+/// Rows of one kind.
 #[derive(Clone, Copy)]
-pub(in crate::attention) enum Strips<'a> {
-    Float(Strip<'a, f32>),
-    Float16(Strip<'a, f16>),
-    Bfloat16(Strip<'a, bf16>),
-    Codes(DType, Strip<'a, u8>),
+pub(in crate::attention) enum Lists<'r> {
+    Float(RowRuns<'r, f32>),
+    Float16(RowRuns<'r, f16>),
+    Bfloat16(RowRuns<'r, bf16>),
+    Codes(DType, RowRuns<'r, u8>),
 }
 
-/// Evaluates an expression with the type of the cells of strips, as `$cells`, and the strip, as `$strip`.
-macro_rules! with_cells {
-    ($strips:expr, |$cells:ident, $strip:ident| $body:expr) => {
-        match $strips {
-            Strips::Float($strip) => {
-                type $cells = Numbers<f32>;
-                $body
-            }
-            Strips::Float16($strip) => {
-                type $cells = Numbers<f16>;
-                $body
-            }
-            Strips::Bfloat16($strip) => {
-                type $cells = Numbers<bf16>;
-                $body
-            }
-            Strips::Codes(DType::Int8, $strip) => {
+/// Evaluates an expression with the type of the cells that hold codes of a storage type, as `$cells`.
+macro_rules! with_codes {
+    ($storage:expr, |$cells:ident| $body:expr) => {
+        match $storage {
+            DType::Int8 => {
                 type $cells = Codes8<true>;
                 $body
             }
-            Strips::Codes(DType::Uint8, $strip) => {
+            DType::Uint8 => {
                 type $cells = Codes8<false>;
                 $body
             }
-            Strips::Codes(DType::Int4, $strip) => {
+            DType::Int4 => {
                 type $cells = Codes4<true>;
                 $body
             }
-            Strips::Codes(DType::Uint4, $strip) => {
+            DType::Uint4 => {
                 type $cells = Codes4<false>;
                 $body
             }
-            Strips::Codes(DType::Int2, $strip) => {
+            DType::Int2 => {
                 type $cells = Codes2<true>;
                 $body
             }
-            Strips::Codes(_, $strip) => {
+            _ => {
                 type $cells = Codes2<false>;
                 $body
             }
@@ -85,6 +75,8 @@ pub(in crate::attention) struct Queries {
     stride: [usize; 3],
     /// For one, two and four codes a byte; empty where no page has them.
     rows: [Option<Lent<f32>>; 3],
+    /// As they are, one after another.
+    plain: Lent<f32>,
     /// Sum of each row.
     sums: Lent<f32>,
 }
@@ -137,7 +129,10 @@ impl Op<f32> for Arrange<'_> {
             rest.fill(0.0);
             rows[order] = Some(all);
         }
+        let mut plain = f32::scratch(self.queries.len());
+        plain.copy_from_slice(self.queries);
         Queries {
+            plain,
             count,
             stride,
             rows,
@@ -146,28 +141,62 @@ impl Op<f32> for Arrange<'_> {
     }
 }
 
-/// Scores of all query rows with the first `tokens` rows.
+/// Scores of all query rows with all rows.
 pub(in crate::attention) fn scores_of(
     isa: Isa,
     queries: &Queries,
-    strips: Strips<'_>,
-    tokens: usize,
+    lists: Lists<'_>,
     scales: Scales<'_>,
     out: &mut [f32],
 ) {
-    with_cells!(strips, |C, strip| isa.run_f32(Scores::<'_, C> {
-        queries,
-        strip,
-        tokens,
-        scales,
-        out,
-    }))
+    match lists {
+        Lists::Float(rows) => isa.run_f32(NumberScores { queries, rows, out }),
+        Lists::Float16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
+        Lists::Bfloat16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
+        Lists::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Scores::<'_, C> {
+            queries,
+            rows,
+            scales,
+            out,
+        })),
+    }
+}
+
+/// Scores of all query rows with rows of numbers.
+struct NumberScores<'a, T> {
+    queries: &'a Queries,
+    rows: RowRuns<'a, T>,
+    out: &'a mut [f32],
+}
+
+impl<T: Real<Acc = f32>> Op<f32> for NumberScores<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<f32>>(self, s: S) {
+        let NumberScores { queries, rows, out } = self;
+        let size = rows.width;
+        let mut first = 0;
+        for &(keys, count, soon) in rows.runs {
+            score_run(
+                s,
+                &queries.plain,
+                size,
+                (keys, count),
+                soon,
+                &mut out[first..],
+            );
+            first += count;
+        }
+        for out in out.chunks_mut(SPAN) {
+            out[..first].iter_mut().for_each(|x| *x = checked(*x));
+        }
+    }
 }
 
 struct Scores<'a, C: Cells> {
     queries: &'a Queries,
-    strip: Strip<'a, C::Unit>,
-    tokens: usize,
+    rows: RowRuns<'a, C::Unit>,
     scales: Scales<'a>,
     out: &'a mut [f32],
 }
@@ -179,24 +208,24 @@ impl<C: Cells> Op<f32> for Scores<'_, C> {
     fn run<S: Simd<f32>>(self, s: S) {
         let Scores {
             queries,
-            strip,
-            tokens,
+            rows,
             scales,
             out,
         } = self;
         let order = order(C::PARTS);
         let (count, stride) = (queries.count, queries.stride[order]);
-        let Some(rows) = &queries.rows[order] else {
+        let tokens = rows.tokens();
+        let Some(arranged) = &queries.rows[order] else {
             return; // the orders of all pages were laid out
         };
         if let Scales::Columns(by, zeros) = scales {
             // The scales of columns are factors of the queries.
-            let mut own = f32::scratch(rows.len() + stride + count);
-            let (scaled, rest) = own.split_at_mut(rows.len());
+            let mut own = f32::scratch(arranged.len() + stride + count);
+            let (scaled, rest) = own.split_at_mut(arranged.len());
             let (factors, shifts) = rest.split_at_mut(stride);
-            let width = strip.width * C::PARTS;
+            let width = rows.width * C::PARTS;
             arrange::<S>(&by[..width], C::PARTS, factors);
-            for (from, to) in rows
+            for (from, to) in arranged
                 .chunks_exact(stride)
                 .zip(scaled.chunks_exact_mut(stride))
             {
@@ -208,18 +237,18 @@ impl<C: Cells> Op<f32> for Scores<'_, C> {
             for (row, slot) in scaled.chunks_exact(stride).zip(&mut *shifts) {
                 *slot = bodies::dot(s, row, factors);
             }
-            scores::<C, S>(s, (scaled, stride, count), &strip, tokens, out);
+            scores::<C, S>(s, (scaled, stride, count), &rows, out);
             for (i, shift) in shifts.iter().enumerate() {
-                for x in &mut out[i * TILE..][..tokens] {
+                for x in &mut out[i * SPAN..][..tokens] {
                     *x = checked(*x - shift);
                 }
             }
             return;
         }
-        scores::<C, S>(s, (rows, stride, count), &strip, tokens, out);
+        scores::<C, S>(s, (arranged, stride, count), &rows, out);
         for i in 0..count {
             let sum = queries.sums[i];
-            let out = &mut out[i * TILE..][..tokens];
+            let out = &mut out[i * SPAN..][..tokens];
             match scales {
                 Scales::One(scale, zero) => {
                     let shift = zero * sum;
@@ -248,36 +277,62 @@ fn checked(x: f32) -> f32 {
     x + 0.0 * x
 }
 
-/// Weights of a run of rows: of query `i` and row `t`, `values[i * TILE + t]`.
+/// Weights of a run of rows: of query `i` and row `t`, `values[i * SPAN + t]`.
 #[derive(Clone, Copy)]
 pub(in crate::attention) struct RunWeights<'a> {
     pub(in crate::attention) values: &'a [f32],
     pub(in crate::attention) count: usize,
 }
 
-/// Adds the first `tokens` rows, weighted, to the sums.
+/// Adds all rows, weighted, to the sums.
 pub(in crate::attention) fn add_to(
     isa: Isa,
     weights: RunWeights<'_>,
-    strips: Strips<'_>,
-    tokens: usize,
+    lists: Lists<'_>,
     scales: Scales<'_>,
     (sums, stride): (&mut [f32], usize),
 ) {
-    with_cells!(strips, |C, strip| isa.run_f32(Add::<'_, C> {
-        weights,
-        strip,
-        tokens,
-        scales,
-        sums,
-        stride,
-    }))
+    let out = (sums, stride);
+    match lists {
+        Lists::Float(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
+        Lists::Float16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
+        Lists::Bfloat16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
+        Lists::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Add::<'_, C> {
+            weights,
+            rows,
+            scales,
+            sums: out.0,
+            stride,
+        })),
+    }
+}
+
+/// Adds rows of numbers, weighted, to the sums.
+struct NumberAdd<'a, T> {
+    weights: RunWeights<'a>,
+    rows: RowRuns<'a, T>,
+    out: (&'a mut [f32], usize),
+}
+
+impl<T: Real<Acc = f32>> Op<f32> for NumberAdd<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<f32>>(self, s: S) {
+        let (sums, stride) = self.out;
+        let mut first = 0;
+        for &(values, count, soon) in self.rows.runs {
+            let weights = &self.weights.values[first..];
+            let sums = (&mut *sums, stride);
+            add_run(s, weights, (values, count), self.rows.width, soon, sums);
+            first += count;
+        }
+    }
 }
 
 struct Add<'a, C: Cells> {
     weights: RunWeights<'a>,
-    strip: Strip<'a, C::Unit>,
-    tokens: usize,
+    rows: RowRuns<'a, C::Unit>,
     scales: Scales<'a>,
     sums: &'a mut [f32],
     stride: usize,
@@ -290,26 +345,19 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
     fn run<S: Simd<f32>>(self, s: S) {
         let Add {
             weights: RunWeights { values: w, count },
-            strip,
-            tokens,
+            rows,
             scales,
             sums,
             stride,
         } = self;
-        let row = |i: usize| &w[i * TILE..][..tokens];
+        let tokens = rows.tokens();
+        let row = |i: usize| &w[i * SPAN..][..tokens];
         match scales {
             Scales::Plain => {
-                values::<C, S>(s, (w, count), &strip, tokens, By::One, (sums, stride));
+                values::<C, S>(s, (w, count), &rows, By::One, (sums, stride));
             }
             Scales::One(scale, zero) => {
-                values::<C, S>(
-                    s,
-                    (w, count),
-                    &strip,
-                    tokens,
-                    By::All(scale),
-                    (&mut *sums, stride),
-                );
+                values::<C, S>(s, (w, count), &rows, By::All(scale), (&mut *sums, stride));
                 if zero != 0.0 {
                     for i in 0..count {
                         let shift = row(i).iter().sum::<f32>() * scale * zero;
@@ -320,22 +368,15 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
                 }
             }
             Scales::Rows(scales, zeros) => {
-                let mut own = f32::scratch(count * TILE);
-                for (i, own) in own.chunks_exact_mut(TILE).enumerate() {
+                let mut own = f32::scratch(count * SPAN);
+                for (i, own) in own.chunks_exact_mut(SPAN).enumerate() {
                     for ((w, scale), slot) in row(i).iter().zip(scales).zip(own) {
                         *slot = w * scale;
                     }
                 }
-                values::<C, S>(
-                    s,
-                    (&own, count),
-                    &strip,
-                    tokens,
-                    By::One,
-                    (&mut *sums, stride),
-                );
+                values::<C, S>(s, (&own, count), &rows, By::One, (&mut *sums, stride));
                 if zeros.iter().any(|zero| *zero != 0.0) {
-                    for (i, own) in own.chunks_exact(TILE).enumerate() {
+                    for (i, own) in own.chunks_exact(SPAN).enumerate() {
                         let shift = own.iter().zip(zeros).map(|(w, zero)| w * zero).sum::<f32>();
                         sums[i * stride..][..stride]
                             .iter_mut()
@@ -346,7 +387,7 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
             Scales::Columns(by, zeros) => {
                 let (by, zeros) = (&by[..stride], &zeros[..stride]);
                 let columns = By::Columns(by);
-                values::<C, S>(s, (w, count), &strip, tokens, columns, (&mut *sums, stride));
+                values::<C, S>(s, (w, count), &rows, columns, (&mut *sums, stride));
                 for i in 0..count {
                     let sum = row(i).iter().sum::<f32>();
                     let slots = sums[i * stride..][..stride].iter_mut();
@@ -359,41 +400,48 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
     }
 }
 
-/// Writes the first `tokens` rows as numbers, `stride` apart.
+/// Writes all rows as numbers, `stride` apart.
 pub(in crate::attention) fn widen_to(
     isa: Isa,
-    strips: Strips<'_>,
-    tokens: usize,
+    lists: Lists<'_>,
     scales: Scales<'_>,
     (out, stride): (&mut [f32], usize),
 ) {
-    with_cells!(strips, |C, strip| isa.run_f32(WidenRows::<'_, C> {
-        strip,
-        tokens,
-        scales,
-        out,
-        stride,
-    }))
+    let out = (out, stride);
+    match lists {
+        Lists::Float(rows) => isa.run_f32(WidenRows::<'_, Numbers<f32>> { rows, scales, out }),
+        Lists::Float16(rows) => isa.run_f32(WidenRows::<'_, Numbers<f16>> { rows, scales, out }),
+        Lists::Bfloat16(rows) => isa.run_f32(WidenRows::<'_, Numbers<bf16>> { rows, scales, out }),
+        Lists::Codes(storage, rows) => {
+            with_codes!(storage, |C| isa.run_f32(WidenRows::<'_, C> {
+                rows,
+                scales,
+                out
+            }))
+        }
+    }
 }
 
 struct WidenRows<'a, C: Cells> {
-    strip: Strip<'a, C::Unit>,
-    tokens: usize,
+    rows: RowRuns<'a, C::Unit>,
     scales: Scales<'a>,
-    out: &'a mut [f32],
-    stride: usize,
+    out: (&'a mut [f32], usize),
 }
 
-impl<C: Cells> Op<f32> for WidenRows<'_, C> {
+impl<'a, C: Cells> Op<f32> for WidenRows<'a, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<f32>>(self, s: S) {
         let l = S::LANES;
-        let width = self.strip.width * C::PARTS;
-        for t in 0..self.tokens {
-            let row = self.strip.row(t);
-            let out = &mut self.out[t * self.stride..][..width];
+        let (all, stride) = self.out;
+        let width = self.rows.width * C::PARTS;
+        let units = self.rows.width;
+        let run =
+            |(all, count, _): Run<'a, C::Unit>| (0..count).map(move |t| &all[t * units..][..units]);
+        let rows = self.rows.runs.iter().copied().flat_map(run);
+        for (t, row) in rows.enumerate() {
+            let out = &mut all[t * stride..][..width];
             for (units, out) in row.chunks(l).zip(out.chunks_mut(l * C::PARTS)) {
                 let held = match units.len() == l {
                     true => C::load(s, units),

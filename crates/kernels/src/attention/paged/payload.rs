@@ -191,7 +191,52 @@ impl PageRows {
         }
     }
 
-    /// Whether rows of both can be joined to one run.
+    /// The FLOAT rows, where it holds such.
+    pub(super) fn float(&self) -> Option<&Slabs<f32>> {
+        match &self.held {
+            Held::Float(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// The FLOAT16 rows, where it holds such.
+    pub(super) fn float16(&self) -> Option<&Slabs<f16>> {
+        match &self.held {
+            Held::Float16(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// The BFLOAT16 rows, where it holds such.
+    pub(super) fn bfloat16(&self) -> Option<&Slabs<bf16>> {
+        match &self.held {
+            Held::Bfloat16(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// The codes, where it holds such.
+    pub(super) fn codes(&self) -> Option<&Slabs<u8>> {
+        match &self.held {
+            Held::Codes(codes) => Some(&codes.bytes),
+            _ => None,
+        }
+    }
+
+    /// The rows of a slice as bytes, and bytes of a row; nothing for those that are decoded first.
+    pub(super) fn bytes(&self, slice: usize) -> (&[u8], usize) {
+        let width = self.extents[3];
+        let (bytes, each) = match &self.held {
+            Held::Float(rows) => (rows.bytes(slice), 4 * width),
+            Held::Float16(rows) => (rows.bytes(slice), 2 * width),
+            Held::Bfloat16(rows) => (rows.bytes(slice), 2 * width),
+            Held::Codes(codes) => (codes.bytes.bytes(slice), width / codes.parts()),
+            Held::Apart(..) => (None, width),
+        };
+        (bytes.unwrap_or_default(), each)
+    }
+
+    /// Whether rows of both can be joined to one list.
     pub(super) fn joins(&self, other: &PageRows) -> bool {
         match (&self.held, &other.held) {
             (Held::Float(_), Held::Float(_))

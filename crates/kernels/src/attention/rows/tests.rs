@@ -32,8 +32,7 @@ fn codes(byte: u8, parts: usize, signed: bool) -> Vec<f32> {
 /// Scores and values of a strip at once, on whatever instruction set.
 struct Both<'a, C: Cells> {
     queries: &'a [Vec<f32>],
-    strip: Strip<'a, C::Unit>,
-    tokens: usize,
+    rows: RowRuns<'a, C::Unit>,
     by: By<'a>,
 }
 
@@ -42,7 +41,7 @@ impl<C: Cells> Op<f32> for Both<'_, C> {
 
     #[inline(always)]
     fn run<S: Simd<f32>>(self, s: S) -> Self::Output {
-        let width = self.strip.width * C::PARTS;
+        let width = self.rows.width * C::PARTS;
         let count = filled_up(self.queries.len());
         let stride = arranged_len::<S>(width, C::PARTS);
         let mut arranged = vec![0.0; count * stride];
@@ -50,29 +49,17 @@ impl<C: Cells> Op<f32> for Both<'_, C> {
             arrange::<S>(query, C::PARTS, out);
         }
         let count = self.queries.len();
-        let mut out = vec![f32::NAN; count * TILE];
-        scores::<C, S>(
-            s,
-            (&arranged, stride, count),
-            &self.strip,
-            self.tokens,
-            &mut out,
-        );
+        let mut out = vec![f32::NAN; count * SPAN];
+        scores::<C, S>(s, (&arranged, stride, count), &self.rows, &mut out);
         let mut sums = vec![0.5; count * stride];
-        values::<C, S>(
-            s,
-            (&out, count),
-            &self.strip,
-            self.tokens,
-            self.by,
-            (&mut sums, stride),
-        );
+        values::<C, S>(s, (&out, count), &self.rows, self.by, (&mut sums, stride));
         let part = |all: &[f32], stride: usize, len: usize| -> Vec<Vec<f32>> {
             (0..self.queries.len())
                 .map(|i| all[i * stride..][..len].to_vec())
                 .collect()
         };
-        (part(&out, TILE, self.tokens), part(&sums, stride, width))
+        let tokens = self.rows.tokens();
+        (part(&out, SPAN, tokens), part(&sums, stride, width))
     }
 }
 
@@ -115,9 +102,25 @@ fn check<C: Cells>(
     ] {
         let stride = units + gap;
         let memory: Vec<C::Unit> = (0..tokens * stride).map(|_| unit(&mut dice)).collect();
-        let strip = Strip {
-            units: &memory,
-            stride,
+        // Fewer rows are asked for than there are.
+        let soon = Soon {
+            bytes: &[7; 100],
+            each: 100,
+        };
+        // Runs of one row, or of two or three where rows follow one another.
+        let runs: Vec<Run<'_, C::Unit>> = match gap {
+            0 => (0..tokens)
+                .step_by(3)
+                .map(|t| (t, 3.min(tokens - t)))
+                .map(|(t, count)| (&memory[t * units..][..count * units], count, soon))
+                .collect(),
+            _ => memory
+                .chunks(stride)
+                .map(|row| (&row[..units], 1, soon))
+                .collect(),
+        };
+        let list = RowRuns {
+            runs: &runs,
             width: units,
         };
         let rows: Vec<Vec<f64>> = (0..tokens)
@@ -159,8 +162,7 @@ fn check<C: Cells>(
             for isa in Isa::available() {
                 let both = Both::<C> {
                     queries: &asked,
-                    strip,
-                    tokens,
+                    rows: list,
                     by,
                 };
                 let (got, summed) = isa.run_f32(both);
