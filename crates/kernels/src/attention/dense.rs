@@ -152,9 +152,10 @@ impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'_, 'a, T> {
             return false;
         }
         for (place, count) in runs(part) {
-            for place in place..place + count {
+            let slots = rows.iter_mut().enumerate();
+            for (place, slot) in slots.skip(place).take(count) {
                 match self.row(part.row(place)).and_then(T::as_acc) {
-                    Some(row) => rows[place] = row,
+                    Some(row) => *slot = row,
                     None => return false,
                 }
             }

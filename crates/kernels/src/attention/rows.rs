@@ -228,6 +228,7 @@ pub(super) fn values<C: Cells, S: Simd<f32>>(
 
 /// [`values`] of `M` queries and some rows, `R` registers of columns at a time.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // parts and queries index several arrays
 fn few_values<C: Cells, S: Simd<f32>, const M: usize, const R: usize>(
     s: S,
     (weights, left): (&[f32], usize),
