@@ -24,6 +24,12 @@ pub trait Simd<E: Accumulator>: Copy {
     fn load_f16(self, x: &[f16]) -> Self::V;
     /// The first `LANES` elements, widened.
     fn load_bf16(self, x: &[bf16]) -> Self::V;
+    /// The register as it is, but loaded before those that are handed in later: compilers, left alone, load the cache lines
+    /// of a row in any order. Nothing where rows are read as fast in any order.
+    #[inline(always)]
+    fn in_turn(self, v: Self::V) -> Self::V {
+        v
+    }
     /// Asks for elements that will be read soon, for the second cache; nothing happens where there is no such instruction.
     #[inline(always)]
     fn prefetch<T>(self, x: &[T]) {

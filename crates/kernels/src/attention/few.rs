@@ -11,7 +11,6 @@ use crate::matmul::micro::axpys;
 use crate::simd::Simd;
 use crate::storage::{Accumulator, Real};
 use crate::vecmath::bodies::load_part;
-use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Rows that are worked on at a time: they stay in the first cache for all query rows.
 const STEP: usize = 16;
@@ -39,12 +38,6 @@ impl<'a> Soon<'a> {
             s.prefetch(bytes);
         }
     }
-}
-
-/// Keeps what was loaded before it before what is loaded after it: left alone, the compiler begins at the end of a row.
-#[inline(always)]
-fn in_turn() {
-    compiler_fence(Ordering::SeqCst);
 }
 
 /// Whether the register file holds four query rows times four vectors besides the operands.
@@ -146,7 +139,11 @@ fn score_rows<T: Real, S: Simd<T::Acc>, const R: usize>(
                 acc[r][1] = s.fma(q, k, acc[r][1]);
             }
         }
-        sum_up::<T, S, R>(s, acc, &mut scores[j..]);
+        let mut sums = [zero; R];
+        for r in 0..R {
+            sums[r] = s.add(acc[r][0], acc[r][1]);
+        }
+        sum_up::<T, S, R>(s, sums, &mut scores[j..]);
     }
     R
 }
@@ -164,26 +161,55 @@ fn score_whole<T: Real, S: Simd<T::Acc>, const R: usize, const W: usize>(
     for (r, row) in query.iter_mut().enumerate() {
         *row = &queries[r * W * l..][..W * l];
     }
+    let zero = s.splat(T::Acc::ZERO);
+    if R > 1 {
+        // Two keys are held in registers, so that what is loaded of the query rows serves both.
+        let mut pairs = keys.chunks_exact(2 * W * l);
+        for (j, pair) in (&mut pairs).enumerate() {
+            let mut k = [[zero; W]; 2];
+            for (n, k) in k.iter_mut().enumerate() {
+                for (d, k) in k.iter_mut().enumerate() {
+                    *k = s.in_turn(T::load(s, &pair[(n * W + d) * l..]));
+                }
+            }
+            let mut acc = [[zero; R]; 2];
+            for d in 0..W {
+                for r in 0..R {
+                    let q = s.load(&query[r][d * l..]);
+                    acc[0][r] = s.fma(q, k[0][d], acc[0][r]);
+                    acc[1][r] = s.fma(q, k[1][d], acc[1][r]);
+                }
+            }
+            sum_up::<T, S, R>(s, acc[0], &mut scores[2 * j..]);
+            sum_up::<T, S, R>(s, acc[1], &mut scores[2 * j + 1..]);
+        }
+        let key = pairs.remainder();
+        if !key.is_empty() {
+            let mut acc = [zero; R];
+            for d in 0..W {
+                let k = T::load(s, &key[d * l..]);
+                for r in 0..R {
+                    acc[r] = s.fma(s.load(&query[r][d * l..]), k, acc[r]);
+                }
+            }
+            let last = keys.len() / (W * l) - 1;
+            sum_up::<T, S, R>(s, acc, &mut scores[last..]);
+        }
+        return R;
+    }
     // A single query row stays in registers.
-    let mut only = [s.splat(T::Acc::ZERO); W];
+    let mut only = [zero; W];
     for (d, slot) in only.iter_mut().enumerate() {
         *slot = s.load(&query[0][d * l..]);
     }
     for (j, key) in keys.chunks_exact(W * l).enumerate() {
-        let mut acc = [[s.splat(T::Acc::ZERO); 2]; R];
+        // Two chains of sums, so that one's latency hides behind the other's.
+        let mut acc = [zero; 2];
         for d in 0..W {
-            let k = T::load(s, &key[d * l..]);
-            in_turn();
-            for r in 0..R {
-                let q = if R == 1 {
-                    only[d]
-                } else {
-                    s.load(&query[r][d * l..])
-                };
-                acc[r][d % 2] = s.fma(q, k, acc[r][d % 2]);
-            }
+            let k = s.in_turn(T::load(s, &key[d * l..]));
+            acc[d % 2] = s.fma(only[d], k, acc[d % 2]);
         }
-        sum_up::<T, S, R>(s, acc, &mut scores[j..]);
+        scores[j] = s.sum(s.add(acc[0], acc[1]));
     }
     R
 }
@@ -290,21 +316,19 @@ fn step<T: Real, S: Simd<T::Acc>, const R: usize>(
 #[inline(always)]
 fn sum_up<T: Real, S: Simd<T::Acc>, const R: usize>(
     s: S,
-    products: [[S::V; 2]; R],
+    products: [S::V; R],
     scores: &mut [T::Acc],
 ) {
     if R > 2 {
         let mut four = [s.splat(T::Acc::ZERO); 4];
-        for r in 0..R {
-            four[r] = s.add(products[r][0], products[r][1]);
-        }
+        four[..R].copy_from_slice(&products);
         let sums = s.sum_four(four);
         for r in 0..R {
             scores[r * SPAN] = sums[r];
         }
     } else {
         for r in 0..R {
-            scores[r * SPAN] = s.sum(s.add(products[r][0], products[r][1]));
+            scores[r * SPAN] = s.sum(products[r]);
         }
     }
 }
@@ -324,10 +348,10 @@ pub(super) fn add_run<T: Real, S: Simd<T::Acc>>(
         return;
     }
     let wide = const { wide_file::<T::Acc, S>() };
-    // Half of a wide register file holds the sums of a block: rows of many cache lines are read from end to end for two
-    // query rows rather than in halves for four.
+    // Half of a wide register file holds the sums of a block: long rows are read from end to end for two query rows rather
+    // than in halves for four.
     let most = match wide {
-        true if width * size_of::<T>() <= 256 => 4,
+        true if width <= 4 * S::LANES => 4,
         _ => 2,
     };
     let count = weights.len().div_ceil(SPAN);
@@ -433,7 +457,9 @@ fn add_block<T: Real, S: Simd<T::Acc>, const R: usize, const C: usize>(
         if len == C * l {
             for c in 0..C {
                 v[c] = T::load(s, &row[c * l..]);
-                in_turn();
+                if C > 4 {
+                    v[c] = s.in_turn(v[c]); // fewer stay in their order, and are operands of the sums
+                }
             }
         } else {
             v[0] = load_part(s, row, T::default());

@@ -2,11 +2,21 @@
 
 use crate::simd::{Simd, exp_f32};
 use half::{bf16, f16};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 super::token! {
     /// Proof that the CPU has AVX2, FMA and F16C.
     Avx2, "avx2,fma,f16c", ["avx2", "fma", "f16c"]
+}
+
+/// The register as it is: no instruction, but one that the compiler leaves where it stands among its like.
+#[inline]
+#[target_feature(enable = "avx")]
+fn kept(mut v: __m256) -> __m256 {
+    // SAFETY: there is no instruction.
+    unsafe { asm!("/* {v} */", v = inout(ymm_reg) v, options(nomem, nostack, preserves_flags)) };
+    v
 }
 
 impl Simd<f32> for Avx2 {
@@ -36,6 +46,11 @@ impl Simd<f32> for Avx2 {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(x[..8].as_ptr().cast()));
             _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))
         }
+    }
+    #[inline(always)]
+    fn in_turn(self, v: __m256) -> __m256 {
+        // SAFETY: the token proves the feature.
+        unsafe { kept(v) }
     }
     #[inline(always)]
     fn prefetch<T>(self, x: &[T]) {

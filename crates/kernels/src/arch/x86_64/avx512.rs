@@ -2,12 +2,22 @@
 
 use crate::simd::{Simd, exp_f32};
 use half::{bf16, f16};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 super::token! {
     /// Proof that the CPU has AVX-512 F, BW, VL and DQ, and what [`super::Avx2`] asks for.
     Avx512, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c",
     ["avx512f", "avx512bw", "avx512vl", "avx512dq", "avx2", "fma", "f16c"]
+}
+
+/// The register as it is: no instruction, but one that the compiler leaves where it stands among its like.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn kept(mut v: __m512) -> __m512 {
+    // SAFETY: there is no instruction.
+    unsafe { asm!("/* {v} */", v = inout(zmm_reg) v, options(nomem, nostack, preserves_flags)) };
+    v
 }
 
 impl Simd<f32> for Avx512 {
@@ -37,6 +47,11 @@ impl Simd<f32> for Avx512 {
             let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x[..16].as_ptr().cast()));
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
         }
+    }
+    #[inline(always)]
+    fn in_turn(self, v: __m512) -> __m512 {
+        // SAFETY: the token proves the feature.
+        unsafe { kept(v) }
     }
     #[inline(always)]
     fn prefetch<T>(self, x: &[T]) {
