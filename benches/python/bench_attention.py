@@ -35,7 +35,11 @@ from attention_candidates import (
 DECODE = ((1, 1, 64), (8, 1, 64), (14, 2, 64), (32, 8, 128), (32, 32, 128))
 
 
-def alternate(candidates, rounds, repeats, clock):
+# Threads of whoever ran before look for work for a while before they sleep, and take a processor from the next one.
+REST = 0.05
+
+
+def alternate(candidates, rounds, repeats, clock, threads):
     """Return the seconds of one call of each candidate, one entry a round."""
     names = list(candidates)
     samples = {name: [] for name in names}
@@ -43,6 +47,8 @@ def alternate(candidates, rounds, repeats, clock):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             run = candidates[name]
+            if threads > 1:
+                time.sleep(REST)
             run()  # wakes its threads
             start = clock()
             for _ in range(repeats):
@@ -107,19 +113,19 @@ def measure_here(options):
                     got = got.float().numpy() if hasattr(got, "float") else got.astype(np.float64)
                     assert np.allclose(got, want, atol=slack), f"{name}: {np.abs(got - want).max()} from the formula"
                 amount = 2 * kv_heads * (past + steps / 2) * size * case.dtype.itemsize
-                samples = alternate(candidates, options.rounds, options.repeats, clock)
+                samples = alternate(candidates, options.rounds, options.repeats, clock, threads)
                 name = f"decode ({heads},{kv_heads},{size}) past {past} {kind}"
                 print(json.dumps({"threads": threads, "row": name, **row(samples, amount)}), flush=True)
     for past in options.kept:
         case = Case(*KEPT, past, "f32", 2 * (options.rounds + 1) * (options.repeats + 1))
         candidates = kept_candidates(case)
         amount = 2 * KEPT[1] * past * KEPT[2] * case.dtype.itemsize
-        samples = alternate(candidates, options.rounds, options.repeats, clock)
+        samples = alternate(candidates, options.rounds, options.repeats, clock, threads)
         name = f"outputs kept {KEPT} past {past} f32"
         print(json.dumps({"threads": threads, "row": name, **row(samples, amount)}), flush=True)
     for length in options.prefill:
         candidates = prefill_candidates(length, threads)
-        samples = alternate(candidates, options.rounds, 1, clock)
+        samples = alternate(candidates, options.rounds, 1, clock, threads)
         flops = 2 * PREFILL[0] * length * (length + 1) * PREFILL[2]
         name = f"prefill {PREFILL} length {length} f32"
         print(json.dumps({"threads": threads, "row": name, **row(samples, flops)}), flush=True)
