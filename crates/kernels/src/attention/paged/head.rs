@@ -255,8 +255,9 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
 
     /// Calls `then` with rows that together are `tokens` rows from row `row` of the segment on: the first one's distance from
     /// `row`, the rows, and their scales.
-    fn each_list(
+    fn each_list<S: Simd<f32>>(
         &self,
+        s: S,
         row: usize,
         tokens: usize,
         mut then: impl FnMut(usize, Lists<'_>, Scales<'_>),
@@ -277,18 +278,21 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
         let extent = [row, tokens, width];
         match &rows.held {
             Held::Float(_) => self.with_runs(
+                s,
                 extent,
                 PageRows::float,
                 |_, _| {},
                 |runs| then(0, Lists::Float(RowRuns { runs, width }), Scales::Plain),
             ),
             Held::Float16(_) => self.with_runs(
+                s,
                 extent,
                 PageRows::float16,
                 |_, _| {},
                 |runs| then(0, Lists::Float16(RowRuns { runs, width }), Scales::Plain),
             ),
             Held::Bfloat16(_) => self.with_runs(
+                s,
                 extent,
                 PageRows::bfloat16,
                 |_, _| {},
@@ -309,7 +313,7 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
                         own.zeros[places].fill(zero);
                     }
                 };
-                self.with_runs([row, tokens, units], PageRows::codes, note, |runs| {
+                self.with_runs(s, [row, tokens, units], PageRows::codes, note, |runs| {
                     let rows = RowRuns { runs, width: units };
                     let rows = Lists::Codes(codes.storage, rows);
                     let (own, alike) = &*own.borrow();
@@ -383,8 +387,9 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
 
     /// Calls `then` with runs of rows of the segment's pages, as `of` finds them in a page. `with` is told the places of the
     /// rows of each page.
-    fn with_runs<U: Scratch + Element>(
+    fn with_runs<U: Scratch + Element, S: Simd<f32>>(
         &self,
+        s: S,
         [row, tokens, units]: Extent,
         of: impl Fn(&'a PageRows) -> Option<&'a Slabs<U>>,
         with: impl Fn(Range<usize>, &'a PageRows),
@@ -408,16 +413,19 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
                 // One more than there is room for: all go to one place.
                 memory = U::scratch(tokens * units);
                 let mut place = 0;
-                for (run, ..) in runs {
+                for (run, _, soon) in runs {
+                    s.prefetch(soon.bytes);
                     memory[place..][..run.len()].copy_from_slice(run);
                     place += run.len();
                 }
                 number += 1;
             }
+            let soon = self.soon(first + at + TILE, count);
             if number > RUNS {
+                s.prefetch(soon.bytes);
                 memory[at * units..][..count * units].copy_from_slice(slab);
             } else {
-                runs[number] = (slab, count, self.soon(first + at + TILE, count));
+                runs[number] = (slab, count, soon);
                 number += 1;
             }
             with(at..at + count, rows);
@@ -458,22 +466,22 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
 
 impl<'h> Widen<'h, f32> for Side<'h, '_, '_, false> {
     #[inline(always)]
-    fn widen<S: Simd<f32>>(&self, _: S, part: Part, out: &mut [f32], stride: usize) {
-        self.widen_part(part, out, stride);
+    fn widen<S: Simd<f32>>(&self, s: S, part: Part, out: &mut [f32], stride: usize) {
+        self.widen_part(s, part, out, stride);
     }
 }
 
 impl<'h> Widen<'h, f32> for Side<'h, '_, '_, true> {
     #[inline(always)]
-    fn widen<S: Simd<f32>>(&self, _: S, part: Part, out: &mut [f32], stride: usize) {
-        self.widen_part(part, out, stride);
+    fn widen<S: Simd<f32>>(&self, s: S, part: Part, out: &mut [f32], stride: usize) {
+        self.widen_part(s, part, out, stride);
     }
 }
 
 impl<const VALUES: bool> Side<'_, '_, '_, VALUES> {
-    fn widen_part(&self, part: Part, out: &mut [f32], stride: usize) {
+    fn widen_part<S: Simd<f32>>(&self, s: S, part: Part, out: &mut [f32], stride: usize) {
         for (place, count) in runs(part) {
-            self.each_list(part.row(place), count, |offset, rows, scales| {
+            self.each_list(s, part.row(place), count, |offset, rows, scales| {
                 let out = &mut out[(place + offset) * stride..];
                 widen_to(self.head.cache.isa, rows, scales, (out, stride));
             });
@@ -482,12 +490,12 @@ impl<const VALUES: bool> Side<'_, '_, '_, VALUES> {
 }
 
 impl<'h> KeyRows<'h, f32> for Side<'h, '_, '_, false> {
-    fn scores<S: Simd<f32>>(&self, _: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
+    fn scores<S: Simd<f32>>(&self, s: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
         let Some(queries) = &self.head.queries else {
             return; // the walk begins with the queries
         };
         for (place, count) in runs(part) {
-            self.each_list(part.row(place), count, |offset, rows, scales| {
+            self.each_list(s, part.row(place), count, |offset, rows, scales| {
                 let out = &mut scores[place + offset..];
                 scores_of(self.head.cache.isa, queries, rows, scales, out);
             });
@@ -498,14 +506,14 @@ impl<'h> KeyRows<'h, f32> for Side<'h, '_, '_, false> {
 impl<'h> ValueRows<'h, f32> for Side<'h, '_, '_, true> {
     fn add<S: Simd<f32>>(
         &self,
-        _: S,
+        s: S,
         weights: Weights<'_, f32>,
         part: Part,
         sums: &mut [f32],
         stride: usize,
     ) {
         for (place, count) in runs(part) {
-            self.each_list(part.row(place), count, |offset, rows, scales| {
+            self.each_list(s, part.row(place), count, |offset, rows, scales| {
                 let weights = RunWeights {
                     values: &weights.values[place + offset..],
                     count: weights.own.len(),
