@@ -47,7 +47,7 @@ def _formula(q: Array, k: Array, v: Array, summand: Array | None = None) -> Arra
     if summand is not None:
         scores = scores + summand.astype(np.float64)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True) @ v
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True) @ v)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_values_of_a_narrower_type_are_computed_with_and_kept_as_they_are(query:
 def test_a_cache_of_a_narrower_type_grows_in_place() -> None:
     rng = np.random.default_rng(12)
     feeds = _operands(np.float32, np.float16, rng)
-    past = {"pk": np.zeros((2, 2, 0, 8), np.float32), "pv": np.zeros((2, 2, 0, 6), np.float16)}
+    past: dict[str, Array] = {"pk": np.zeros((2, 2, 0, 8), np.float32), "pv": np.zeros((2, 2, 0, 6), np.float16)}
     outputs = {"y": np.float32, "a": np.float32, "b": np.float16}
     model = _model("Attention", feeds | past, outputs, names=["q", "k", "v", "", "pk", "pv"])
     bound, _ = refeed.bind(model, [("pk", "a"), ("pv", "b")])
@@ -127,10 +127,9 @@ def test_each_opset_has_its_own_inputs_and_attributes() -> None:
     lengths = {"n": np.array([5, 4], np.int64)}
     names = ["q", "k", "v", "", "", "", "n"]
     for opset, window, fits in [(23, False, False), (24, False, True), (24, True, False), (25, True, True)]:
-        given = {} if window else {"names": names}
-        attributes = {"left_window_size": 1} if window else {}
+        attributes: dict[str, Any] = {"left_window_size": 1} if window else {"names": names}
         inputs = feeds if window else feeds | lengths
-        model = _model("Attention", inputs, {"y": np.float32}, opset, **given, **attributes)
+        model = _model("Attention", inputs, {"y": np.float32}, opset, **attributes)
         if fits:
             refeed.load(model).run(inputs)
             continue
