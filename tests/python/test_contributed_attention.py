@@ -220,6 +220,46 @@ def test_group_query_attention(
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"{name} row {row}")
 
 
+@pytest.mark.parametrize("sink", ["smooth", "head", "both", "off"])
+@pytest.mark.parametrize(("past", "new"), [(0, 1), (0, 5), (6, 1), (600, 1), (300, 40)])
+@pytest.mark.parametrize(("window", "softcap"), [(-1, 0.0), (4, 5.0)])
+def test_scores_without_a_value_join_the_softmax(sink: str, past: int, new: int, window: int, softcap: float) -> None:
+    heads, kv_heads, size, total = 6, 2, 16, past + new
+    # What onnxruntime takes of several new tokens behind a past.
+    batch = 1 if past and new > 1 else BATCH
+    inputs: list[np.ndarray | None] = [
+        _normal(batch, new, heads * size, seed=1),
+        _normal(batch, new, kv_heads * size, seed=2),
+        _normal(batch, new, kv_heads * size, seed=3),
+        _normal(batch, kv_heads, past, size, seed=4),
+        _normal(batch, kv_heads, past, size, seed=5),
+        np.full(batch, total - 1, np.int32),
+        np.array(total, np.int32),
+    ]
+    if sink in ("head", "both"):
+        inputs += [None] * 4 + [np.array([-60.0, -1.0, 0.0, 1.5, 4.0, 60.0], np.float32)]
+    smooth = {"smooth": 1, "both": 1, "off": -1, "head": 0}[sink]
+    _both(
+        "GroupQueryAttention",
+        inputs,
+        3,
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        local_window_size=window,
+        softcap=softcap,
+        smooth_softmax=smooth,
+    )
+
+
+def test_sinks_of_another_number_of_heads_are_refused() -> None:
+    x = _normal(1, 1, 8, seed=1)
+    lengths: list[np.ndarray | None] = [np.array([0], np.int32), np.array(1, np.int32)]
+    inputs = [x, x, x, None, None, *lengths, *[None] * 4, np.zeros(3, np.float32)]
+    session = runtime.RuntimeSession(_model("GroupQueryAttention", inputs, 1, num_heads=2, kv_num_heads=2))
+    with pytest.raises(errors.KernelError, match=r"head_sink: expected shape \[2\], got \[3\]"):
+        session.run({f"in{at}": part for at, part in enumerate(inputs) if part is not None})
+
+
 def _codes(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Nearest codes, ties to even, saturated."""
     codes: np.ndarray = np.clip(np.rint(x / scale), -128, 127).astype(np.int8)
@@ -228,8 +268,10 @@ def _codes(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("by_channel", [False, True])
 @pytest.mark.parametrize(("past", "new"), [(0, 1), (0, 70), (5, 1), (130, 1), (9, 3)])
-@pytest.mark.parametrize("window", [-1, 40])
-def test_group_query_attention_over_int8_caches(by_channel: bool, past: int, new: int, window: int) -> None:
+@pytest.mark.parametrize(("window", "sink"), [(-1, None), (40, None), (40, [-1.5, 0.0, 2.5, 1.0])])
+def test_group_query_attention_over_int8_caches(
+    by_channel: bool, past: int, new: int, window: int, sink: list[float] | None
+) -> None:
     heads, kv_heads, size = 4, 2, 16
     rng = np.random.default_rng(past * 10 + new)
     shape = (1, kv_heads, 1, size) if by_channel else (1,)
@@ -239,7 +281,9 @@ def test_group_query_attention_over_int8_caches(by_channel: bool, past: int, new
     key, value = _normal(1, new, kv_heads * size, seed=2), _normal(1, new, kv_heads * size, seed=3)
     total = past + new
     lengths = [np.array([total - 1], np.int32), np.array([total], np.int32)]
-    names = ["query", "key", "value", "past_key", "past_value", "seqlens", "total", *[""] * 5, "k_scale", "v_scale"]
+    names = ["query", "key", "value", "past_key", "past_value", "seqlens", "total", *[""] * 4]
+    names += ["sink" if sink else "", "k_scale", "v_scale"]
+    sinks = [np.array(sink, np.float32)] if sink else []
     node = helper.make_node(
         "GroupQueryAttention",
         names,
@@ -253,7 +297,7 @@ def test_group_query_attention_over_int8_caches(by_channel: bool, past: int, new
         kv_cache_bit_width=8,
     )
     feeds = dict(
-        zip([n for n in names if n], [query, key, value, *old, *lengths, *scales], strict=True),
+        zip([n for n in names if n], [query, key, value, *old, *lengths, *sinks, *scales], strict=True),
     )
     kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
     outputs = [("out", TensorProto.FLOAT), ("present_key", TensorProto.INT8), ("present_value", TensorProto.INT8)]
@@ -277,9 +321,16 @@ def test_group_query_attention_over_int8_caches(by_channel: bool, past: int, new
     at, seen = np.arange(past, total)[:, None], np.arange(total)[None, :]
     visible = (seen <= at) & ((window < 0) | (seen > at - window))
     scores = np.where(visible, scores, -np.inf)
+    # The sink is one score more, which has no value.
+    beside = (
+        np.full((*scores.shape[:-1], 1), -np.inf)
+        if sink is None
+        else np.broadcast_to(np.array(sink)[None, :, None, None], (*scores.shape[:-1], 1))
+    )
+    scores = np.concatenate([scores, beside], axis=-1)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    want = (weights @ held[1]).transpose(0, 2, 1, 3).reshape(1, new, -1)
+    want = (weights[..., :-1] @ held[1]).transpose(0, 2, 1, 3).reshape(1, new, -1)
     np.testing.assert_allclose(got["out"], want, rtol=1e-4, atol=1e-4)
 
 

@@ -2,7 +2,8 @@
 //!
 //! For each row there is the largest score so far `top`, the sum of `e^(score - top)`, and the sum of values weighted by
 //! the same. When a tile brings a larger score, both sums are multiplied by `e^(old top - new top)`; in the end the
-//! weighted sum is divided by the plain one. All exponents are at most 0, so finite scores never overflow.
+//! weighted sum is divided by the plain one. All exponents are at most 0, so finite scores never overflow. A sink, which
+//! is a score without a value, joins the plain sum at that point.
 
 use super::visibility::TILE;
 use crate::simd::Simd;
@@ -91,12 +92,18 @@ impl<E: Accumulator> Row<E> {
 
     /// Divides the weighted sum; zeros when no key was seen.
     #[inline(always)]
-    pub(super) fn finish<S: Simd<E>>(&self, s: S, weighted: &mut [E]) {
+    pub(super) fn finish<S: Simd<E>>(&self, s: S, weighted: &mut [E], sink: Option<E>) {
         if self.total == E::ZERO {
             weighted.fill(E::ZERO);
-        } else {
-            bodies::scale(s, weighted, E::ONE / self.total);
+            return;
         }
+        let (mut factor, mut total) = (E::ONE, self.total);
+        if let Some(sink) = sink {
+            let top = if sink > self.top { sink } else { self.top };
+            factor = self.factor(top);
+            total = total * factor + (sink - top).exp();
+        }
+        bodies::scale(s, weighted, factor / total);
     }
 }
 

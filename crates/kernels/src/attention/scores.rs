@@ -19,7 +19,7 @@ pub enum ScoreStage {
     Capped = 1,
     /// 2: with the mask added; negative infinity for invisible keys.
     Biased = 2,
-    /// 3: after softmax; 0 for invisible keys and for rows that see none.
+    /// 3: after softmax, beside the sink if there is one; 0 for invisible keys and for rows that see none.
     Weights = 3,
 }
 
@@ -84,10 +84,10 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
         let (size, total) = (problem.size, problem.total);
         let group = head / problem.group().max(1);
         let all = total.next_multiple_of(TILE);
-        let mut memory = T::Acc::scratch(2 * size + all + TILE);
+        let mut memory = T::Acc::scratch(2 * size + all + 1 + TILE);
         let (query, rest) = memory.split_at_mut(size);
         let (key, rest) = rest.split_at_mut(size);
-        let (scores, bias) = rest.split_at_mut(all);
+        let (scores, bias) = rest.split_at_mut(all + 1);
         let Some(lane) = problem.query.lane(&[batch, head, position]) else {
             return; // the row is in range
         };
@@ -129,12 +129,15 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
                 }
             }
         }
-        let scores = &mut scores[..total];
         if self.stage == ScoreStage::Weights {
-            if scores.iter().all(|x| *x == T::Acc::NEG_INFINITY) {
-                scores.fill(T::Acc::ZERO);
-            } else {
-                bodies::softmax(s, scores);
+            let seen = scores[..total].iter().any(|x| *x != T::Acc::NEG_INFINITY);
+            match problem.visible.sink(head) {
+                _ if !seen => scores.fill(T::Acc::ZERO),
+                None => bodies::softmax(s, &mut scores[..total]),
+                Some(sink) => {
+                    scores[total] = sink;
+                    bodies::softmax(s, &mut scores[..=total]);
+                }
             }
         }
         for (x, slot) in scores.iter().zip(self.out) {

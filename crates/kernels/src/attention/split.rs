@@ -202,7 +202,13 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
                     found: found.again(),
                 };
                 T::Acc::dispatch(compute.isa, pass);
-                T::Acc::dispatch(compute.isa, Finish { found, rows });
+                let finish = Finish {
+                    core,
+                    work,
+                    found,
+                    rows,
+                };
+                T::Acc::dispatch(compute.isa, finish);
             });
         return if ran { Ok(()) } else { Err(refused) };
     }
@@ -256,6 +262,7 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
         .pool
         .rows(out, layout, plan.line, plan.block, worth, |rows| {
             let merge = Merge::<T> {
+                core,
                 partials,
                 plan,
                 rows,
@@ -298,39 +305,49 @@ impl<T: Real, C: Cache<T::Acc>> Op<T::Acc> for Pass<'_, '_, '_, T, C> {
 }
 
 /// Writes the rows of a block whose keys were one chunk.
-struct Finish<'t, T: Real> {
+struct Finish<'t, 'p, 'a, T: Real> {
+    core: &'t Core<'p, 'a, T>,
+    work: Work,
     found: Found<'t, T::Acc>,
     rows: Rows<'t, T>,
 }
 
-impl<T: Real> Op<T::Acc> for Finish<'_, T> {
+impl<T: Real> Op<T::Acc> for Finish<'_, '_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T::Acc>>(self, s: S) {
-        let Finish { found, mut rows } = self;
+        let Finish {
+            core,
+            work,
+            found,
+            mut rows,
+        } = self;
         for (i, row) in found.rows.iter().enumerate() {
             let out = rows.row(i);
             let sums = &mut found.sums[i * found.stride..][..out.len()];
-            row.finish(s, sums);
+            let (head, _) = work.place(core, i);
+            row.finish(s, sums, core.visible.sink(head));
             narrow(sums, out);
         }
     }
 }
 
 /// The rows of a block, from the partials of all its chunks.
-struct Merge<'t, T: Real> {
+struct Merge<'t, 'p, 'a, T: Real> {
+    core: &'t Core<'p, 'a, T>,
     partials: &'t [T::Acc],
     plan: Plan,
     rows: Rows<'t, T>,
 }
 
-impl<T: Real> Op<T::Acc> for Merge<'_, T> {
+impl<T: Real> Op<T::Acc> for Merge<'_, '_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T::Acc>>(self, s: S) {
         let Merge {
+            core,
             partials,
             plan,
             mut rows,
@@ -359,9 +376,11 @@ impl<T: Real> Op<T::Acc> for Merge<'_, T> {
                 let from = 2 * plan.block + i * plan.stride;
                 bodies::axpy(s, factor, &chunk[from..][..plan.stride], &mut sums);
             }
+            let kv_head = rows.line % core.kv_heads;
+            let head = kv_head * core.group() + (rows.first + i) / core.length;
             let out = rows.row(i);
             let sums = &mut sums[..out.len()];
-            whole.finish(s, sums);
+            whole.finish(s, sums, core.visible.sink(head));
             narrow(sums, out);
         }
     }

@@ -152,6 +152,7 @@ fn check<T: Real>(compute: &Compute<'_>, case: &Case<'_>, tolerance: f64) {
                 query_start: rules.query_start,
                 lengths: rules.lengths,
                 mask: mask.clone(),
+                sinks: &[],
             },
         };
         let rows = [e.batch, e.heads, e.length];
@@ -276,7 +277,7 @@ fn windows_lengths_and_softcap() {
                         right_window: right,
                         query_start: &[total - length],
                         lengths,
-                        mask: Mask::None,
+                        ..Visibility::default()
                     };
                     let e = extents(2, 4, 2, length as usize, total as usize, 9, 11);
                     check::<f32>(
@@ -708,3 +709,4 @@ fn operands_that_do_not_fit_are_refused() {
 }
 
 mod cuts;
+mod sinks;

@@ -41,6 +41,9 @@ pub struct Visibility<'a, T> {
     pub lengths: &'a [i64],
     /// Mask.
     pub mask: Mask<'a, T>,
+    /// Sinks: scores that stand in the sum of exponentials, as those of a key that every query sees and whose value is
+    /// zero. One for each query head, one for all, or none.
+    pub sinks: &'a [T],
 }
 
 impl<T> Default for Visibility<'_, T> {
@@ -53,6 +56,7 @@ impl<T> Default for Visibility<'_, T> {
             query_start: &[],
             lengths: &[],
             mask: Mask::None,
+            sinks: &[],
         }
     }
 }
@@ -65,8 +69,8 @@ pub(super) struct Visible<'a, T> {
     keys: usize,
 }
 
-/// The entry for a batch row of a slice that has one for each, one for all, or none.
-fn entry(entries: &[i64], row: usize) -> Option<i64> {
+/// The entry for a batch row (or a head) of a slice that has one for each, one for all, or none.
+fn entry<T: Copy>(entries: &[T], row: usize) -> Option<T> {
     match entries {
         [] => None,
         [all] => Some(*all),
@@ -79,15 +83,16 @@ impl<'a, T: Real> Visible<'a, T> {
         rules: &Visibility<'a, T>,
         [batch, heads, length, total]: [usize; 4],
     ) -> Result<Self, KernelError> {
-        for (operand, entries) in [
-            ("query positions", rules.query_start),
-            ("valid lengths", rules.lengths),
+        for (operand, expected, got) in [
+            ("query positions", batch, rules.query_start.len()),
+            ("valid lengths", batch, rules.lengths.len()),
+            ("sinks", heads, rules.sinks.len()),
         ] {
-            if ![0, 1, batch].contains(&entries.len()) {
+            if ![0, 1, expected].contains(&got) {
                 return Err(KernelError::Length {
                     operand,
-                    expected: batch,
-                    got: entries.len(),
+                    expected,
+                    got,
                 });
             }
         }
@@ -161,6 +166,11 @@ impl<'a, T: Real> Visible<'a, T> {
         }
         // Both lie between 0 and the number of keys.
         (low as usize, high as usize)
+    }
+
+    /// The score of a query head that has no value.
+    pub(super) fn sink(&self, head: usize) -> Option<T::Acc> {
+        entry(self.rules.sinks, head).map(Real::to_acc)
     }
 
     /// Whether scores have a summand.

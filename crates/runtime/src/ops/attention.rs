@@ -17,7 +17,7 @@ pub(crate) use recognized::{
 };
 
 use super::heads::{by_real, fused_rows, head_count, split, split_rows};
-use super::types::FLOATS;
+use super::types::{ALL, FLOATS};
 use crate::events::StorageReport;
 use crate::kernel::{Build, Invocation, Kernel, KernelEntry, OpError};
 use empty::attention;
@@ -385,6 +385,7 @@ impl Attention {
                 query_start,
                 lengths,
                 mask: mask::<T>(operands.mask.as_ref(), 3)?,
+                sinks: &[],
             },
         };
         let rows = [batch, heads, length];
@@ -547,23 +548,6 @@ fn build_attention(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }))
 }
 
-/// What a mask may hold: every type of ONNX that has a number in it.
-const MASKS: &[DType] = &[
-    DType::Bool,
-    DType::Float,
-    DType::Double,
-    DType::Float16,
-    DType::Bfloat16,
-    DType::Int8,
-    DType::Int16,
-    DType::Int32,
-    DType::Int64,
-    DType::Uint8,
-    DType::Uint16,
-    DType::Uint32,
-    DType::Uint64,
-];
-
 /// What `GroupQueryAttention` keeps: numbers, or codes with scales.
 const CACHES: &[DType] = &[
     DType::Float,
@@ -581,7 +565,7 @@ pub(super) const KERNELS: &[KernelEntry] = &[
             (0, FLOATS),
             (1, FLOATS),
             (2, FLOATS),
-            (3, MASKS),
+            (3, ALL),
             (4, FLOATS),
             (5, FLOATS),
             (6, &[DType::Int64]),

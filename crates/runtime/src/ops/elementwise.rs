@@ -319,7 +319,7 @@ const BASES: &[DType] = &[
     DType::Int64,
 ];
 
-/// Types of the exponent of `Pow`.
+/// Types of the exponent of `Pow`: numbers that are converted to a wider type without loss.
 const EXPONENTS: &[DType] = &[
     DType::Float,
     DType::Double,

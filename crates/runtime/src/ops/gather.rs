@@ -1,6 +1,7 @@
 //! Operators that pick elements by index.
 
 use super::layout::{part_of, refuse};
+use super::types::{ALL, INDICES, NUMBERS};
 use super::width::{MOVABLE, by_index, by_width, carried, elements, moved, one_int};
 use crate::kernel::{Build, BuildFn, Invocation, Kernel, KernelEntry, OpError};
 use half::{bf16, f16};
@@ -169,22 +170,6 @@ macro_rules! by_number {
 }
 pub(super) use by_number;
 
-/// Types that [`by_number`] knows.
-pub(super) const NUMBERS: &[DType] = &[
-    DType::Float,
-    DType::Double,
-    DType::Float16,
-    DType::Bfloat16,
-    DType::Int8,
-    DType::Int16,
-    DType::Int32,
-    DType::Int64,
-    DType::Uint8,
-    DType::Uint16,
-    DType::Uint32,
-    DType::Uint64,
-];
-
 struct TopK {
     axis: i64,
     /// Where an attribute gives it.
@@ -345,19 +330,6 @@ fn one_hot(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }))
 }
 
-const INDEX: &[DType] = &[DType::Int32, DType::Int64];
-const NON_ZERO: &[DType] = &non_zero_types();
-
-const fn non_zero_types() -> [DType; 13] {
-    let mut out = [DType::Bool; 13];
-    let mut i = 0;
-    while i < NUMBERS.len() {
-        out[i] = NUMBERS[i];
-        i += 1;
-    }
-    out
-}
-
 const fn entry(
     op_type: &'static str,
     types: &'static [(usize, &'static [DType])],
@@ -372,15 +344,15 @@ const fn entry(
 }
 
 pub(super) const KERNELS: &[KernelEntry] = &[
-    entry("Gather", &[(0, MOVABLE), (1, INDEX)], gather),
+    entry("Gather", &[(0, MOVABLE), (1, INDICES)], gather),
     entry(
         "GatherElements",
-        &[(0, MOVABLE), (1, INDEX)],
+        &[(0, MOVABLE), (1, INDICES)],
         gather_elements,
     ),
-    entry("GatherND", &[(0, MOVABLE), (1, INDEX)], gather_nd),
+    entry("GatherND", &[(0, MOVABLE), (1, INDICES)], gather_nd),
     entry("TopK", &[(0, NUMBERS)], top_k),
-    entry("NonZero", &[(0, NON_ZERO)], non_zero),
+    entry("NonZero", &[(0, ALL)], non_zero),
     entry(
         "OneHot",
         &[(0, NUMBERS), (1, NUMBERS), (2, MOVABLE)],

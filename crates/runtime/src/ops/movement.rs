@@ -1,7 +1,8 @@
 //! Operators that copy elements to other places.
 
-use super::gather::{NUMBERS, by_number};
+use super::gather::by_number;
 use super::layout::{part_of, refuse, reshaped};
+use super::types::{INDICES, NUMBERS};
 use super::width::{MOVABLE, by_index, by_width, carried, elements, moved, one_int};
 use crate::kernel::{Build, BuildFn, Invocation, Kernel, KernelEntry, OpError};
 use half::{bf16, f16};
@@ -380,8 +381,6 @@ fn scatter(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }))
 }
 
-const INDEX: &[DType] = &[DType::Int32, DType::Int64];
-
 const fn entry(
     op_type: &'static str,
     types: &'static [(usize, &'static [DType])],
@@ -399,13 +398,13 @@ pub(super) const KERNELS: &[KernelEntry] = &[
     entry("Pad", &[(0, MOVABLE)], pad),
     entry("Trilu", &[(0, MOVABLE)], trilu),
     entry("Tile", &[(0, MOVABLE)], tile),
-    entry("ScatterND", &[(0, MOVABLE), (1, INDEX)], scatter_nd),
+    entry("ScatterND", &[(0, MOVABLE), (1, INDICES)], scatter_nd),
     entry(
         "ScatterElements",
-        &[(0, MOVABLE), (1, INDEX)],
+        &[(0, MOVABLE), (1, INDICES)],
         scatter_elements,
     ),
-    entry("Scatter", &[(0, MOVABLE), (1, INDEX)], scatter),
+    entry("Scatter", &[(0, MOVABLE), (1, INDICES)], scatter),
 ];
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ impl Trial {
             sites: &[],
             appends: &mut Appends::default(),
             meter: &mut Meter::new(None, allocator, 1),
-            interrupt: &mut Interrupt::new(Default::default()),
+            interrupt: &Interrupt::new(Default::default()),
         })?;
         Ok(outputs
             .into_iter()

@@ -22,6 +22,7 @@ use refeed_kernels::movement::place;
 use refeed_kernels::rotary::{RotaryProblem, RotaryTable, rotary};
 use refeed_values::{DType, Element, Tensor};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 struct GroupQueryAttention {
     heads: usize,
@@ -34,7 +35,12 @@ struct GroupQueryAttention {
     interleaved: bool,
     /// The caches hold INT8 codes.
     coded: bool,
+    /// A score of 0 without a value stands beside those of the keys, where `head_sink` gives no other.
+    smooth: bool,
 }
+
+/// Input with a score for each query head that stands beside those of the keys.
+const HEAD_SINK: usize = 11;
 
 /// How long each row is, checked.
 pub(super) struct Lengths {
@@ -333,6 +339,30 @@ impl GroupQueryAttention {
         }
     }
 
+    /// Scores without a value, for [`Visibility::sinks`]; `zero` is the one of a smooth softmax.
+    fn sinks<'s, T: Real>(
+        &self,
+        call: &Invocation<'s>,
+        zero: &'s [T; 1],
+    ) -> Result<Cow<'s, [T]>, OpError> {
+        let Some(given) = call.input(HEAD_SINK) else {
+            let sinks: &[T] = if self.smooth { zero } else { &[] };
+            return Ok(Cow::Borrowed(sinks));
+        };
+        if given.shape() != [self.heads] {
+            return Err(OpError::Shape(format!(
+                "head_sink: expected shape [{}], got {:?}",
+                self.heads,
+                given.shape()
+            )));
+        }
+        let given = call.view::<T>(HEAD_SINK)?;
+        Ok(match given.as_slice() {
+            Some(dense) => Cow::Borrowed(dense),
+            None => Cow::Owned(given.iter().collect()),
+        })
+    }
+
     /// The caches hold codes: the new rows are encoded, and attention reads the codes.
     fn over_codes(
         &self,
@@ -351,6 +381,7 @@ impl GroupQueryAttention {
             query_start: &lengths.starts,
             lengths: &lengths.valid,
             mask: mask::<f32>(call.input(10), 10)?,
+            sinks: &self.sinks(call, &[0.0])?,
         };
         let factors = (self.factor(width), f64::from(self.softcap));
         let out = coded_cache::attend(call, rows, &caches, factors, visibility)?;
@@ -418,7 +449,7 @@ impl GroupQueryAttention {
         let &[_, heads, _, width] = rows.shape() else {
             return Err(OpError::Shape("query: expected 4 dimensions".to_string()));
         };
-        let scale = self.factor(width);
+        let (scale, zero) = (self.factor(width), [T::default()]);
         let problem = AttentionProblem {
             query: rows,
             key: key.view::<T>()?,
@@ -432,6 +463,7 @@ impl GroupQueryAttention {
                 query_start: &lengths.starts,
                 lengths: &lengths.valid,
                 mask: mask::<T>(call.input(10), 10)?,
+                sinks: &self.sinks(call, &zero)?,
             },
         };
         let layout = fused_rows([batch, heads, length], width)?;
@@ -468,18 +500,19 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let refuse = |what: String| OpError::Unsupported(format!("GroupQueryAttention with {what}"));
     let coded = coded_cache::is_coded(build)?;
     // What of these is on changes the result; off, they are the operator that is computed here.
-    for (name, off) in [
-        ("smooth_softmax", &[0, -1][..]),
-        ("qk_output", &[0]),
-        ("sliding_window_cache", &[0]),
-    ] {
+    for name in ["qk_output", "sliding_window_cache"] {
         let value = attributes.int_or(name, 0)?;
-        if !off.contains(&value) {
+        if value != 0 {
             return Err(refuse(format!("{name} {value}")));
         }
     }
-    for (index, name) in [(11, "head_sink"), (12, "k_scale"), (13, "v_scale")] {
-        if build.has(index) && (index == 11 || !coded) {
+    let smooth = match attributes.int_or("smooth_softmax", 0)? {
+        -1 | 0 => false,
+        1 => true,
+        value => return Err(refuse(format!("smooth_softmax {value}"))),
+    };
+    for (index, name) in [(12, "k_scale"), (13, "v_scale")] {
+        if build.has(index) && !coded {
             return Err(refuse(format!("input {index} ({name})")));
         }
     }
@@ -492,8 +525,8 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
         }
     }
     let alike: &[usize] = match coded {
-        true => &[1, 2, 7, 8, 10],
-        false => &[1, 2, 3, 4, 7, 8, 10],
+        true => &[1, 2, 7, 8, 10, HEAD_SINK],
+        false => &[1, 2, 3, 4, 7, 8, 10, HEAD_SINK],
     };
     one_type(build, alike)?;
     let rotary = attributes.flag("do_rotary", false)?;
@@ -536,5 +569,6 @@ pub(super) fn build(build: &mut Build<'_>) -> Result<Box<dyn Kernel>, OpError> {
         rotary,
         interleaved: attributes.flag("rotary_interleaved", false)?,
         coded,
+        smooth,
     }))
 }

@@ -274,7 +274,7 @@ fn n1_group_query_lengths_are_checked() {
 fn group_query_refuses_what_it_does_not_compute() {
     let query = Query::new(1, 1, 4, &[4], 5);
     for (name, value) in [
-        ("smooth_softmax", 1),
+        ("smooth_softmax", 2),
         ("qk_output", 1),
         ("kv_cache_bit_width", 8),
         ("sliding_window_cache", 1),
