@@ -2,30 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tests/rust/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::{Counting, requests_of_all};
 use refeed_kernels::attention::{AttentionProblem, Visibility, attention, default_scale};
 use refeed_kernels::pool::RowLayout;
 use refeed_kernels::{Compute, Isa, ThreadPool};
 use refeed_values::View;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-struct Counting;
-
-static REQUESTS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        REQUESTS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -66,21 +50,21 @@ fn warm_attention_allocates_nothing() {
         for total in 300..2048 {
             run(&alone, &cache, 1, total, &mut out);
         }
-        let before = REQUESTS.load(Ordering::Relaxed);
+        let before = requests_of_all();
         for total in 300..2048 {
             run(&alone, &cache, 1, total, &mut out);
         }
         run(&alone, &cache, 100, 1500, &mut out);
-        assert_eq!(REQUESTS.load(Ordering::Relaxed) - before, 0, "{isa}");
+        assert_eq!(requests_of_all() - before, 0, "{isa}");
         // a worker's own memory warms up once; after that steps on two threads are as quiet
         for _ in 0..200 {
             run(&compute, &cache, 1, 2048, &mut out);
         }
-        let before = REQUESTS.load(Ordering::Relaxed);
+        let before = requests_of_all();
         for total in 1848..2048 {
             run(&compute, &cache, 1, total, &mut out);
         }
-        let requests = REQUESTS.load(Ordering::Relaxed) - before;
+        let requests = requests_of_all() - before;
         assert!(requests <= 8, "{isa}: {requests} requests in 200 steps");
     }
 }

@@ -2,30 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tests/rust/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::{Counting, requests_of_all};
 use refeed_graph::{BindRequest, BindingUses, LoadOptions, Model, bind};
 use refeed_runtime::{PersistentValueState, RunControl, RuntimeContext, RuntimeSessionOptions};
 use refeed_values::{DType, RuntimeValue, Tensor};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-struct Counting;
-
-/// Requests of all threads: this binary has one test.
-static REQUESTS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        REQUESTS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -126,11 +109,11 @@ fn requests(name: &str) -> usize {
     let mut last = None;
     for (step, feeds) in feeds.iter().enumerate() {
         if step == WARM {
-            before = REQUESTS.load(Ordering::Relaxed);
+            before = requests_of_all();
         }
         last = Some(run(feeds));
     }
-    let requests = REQUESTS.load(Ordering::Relaxed) - before;
+    let requests = requests_of_all() - before;
     let last = last.unwrap();
     assert_eq!(last["logits"].shape()[..2], [1, 1]);
     assert_eq!(last.values()[1].tensor().unwrap().shape()[2], STEPS);

@@ -3,30 +3,12 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tests/rust/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::{Counting, requests_of_thread};
 use refeed_values::append::{AppendPolicy, AppendReuse, PersistentTensor, Reserve};
 use refeed_values::{Allocator, Tensor};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    static REQUESTS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        REQUESTS.set(REQUESTS.get() + 1);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -53,7 +35,7 @@ fn requests(steps: usize, held: usize, reuse: AppendReuse) -> usize {
     let mut before = 0;
     for step in 0..4 + steps {
         if step == 4 {
-            before = REQUESTS.get();
+            before = requests_of_thread();
         }
         let mut wanted = shape;
         wanted[2] = step + 1;
@@ -68,7 +50,7 @@ fn requests(steps: usize, held: usize, reuse: AppendReuse) -> usize {
         }
     }
     assert_eq!(kept.tensor().shape()[2], 4 + steps);
-    REQUESTS.get() - before
+    requests_of_thread() - before
 }
 
 #[test]
