@@ -25,10 +25,7 @@ fn product(c: &mut Criterion, group: &str, sizes: &[[usize; 3]], by_bytes: bool)
             Throughput::Elements((m * k * n) as u64)
         });
         for isa in Isa::available() {
-            let compute = Compute {
-                isa,
-                pool: ThreadPool::global(),
-            };
+            let compute = Compute::new(isa, ThreadPool::global());
             for turned in [false, true] {
                 let shape = if turned { [n, k] } else { [k, n] };
                 let (Some(left), Some(right)) =

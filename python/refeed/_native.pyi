@@ -917,7 +917,7 @@ class TaskCompletion:
     """A single-use handle to one run of a state: any thread may cancel it until the run publishes.
 
     Of a publication and a cancellation that meet, exactly one wins. The kernel that runs when it is cancelled
-    finishes, later nodes do not start, and nothing is published.
+    begins no further task, later nodes do not start, and nothing is published.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """`TaskCompletion`: one winner between publication and cancellation, and what each of them leaves behind."""
 
 import os
+import signal
 import threading
 import time
 
@@ -8,7 +9,7 @@ import graphs
 import numpy as np
 import pytest
 import refeed
-from onnx import helper
+from onnx import TensorProto, helper
 from refeed import runtime
 from refeed.onnx import parser
 
@@ -23,6 +24,51 @@ def accumulate() -> runtime.PersistentValueState:
 
 def past(state: runtime.PersistentValueState) -> list[float]:
     return list(np.asarray(state.values["past"]))
+
+
+def long_attention() -> tuple[runtime.PersistentValueState, dict[str, np.ndarray]]:
+    """A step that is mostly one node: 10^12 scores, a quarter of an hour at the least."""
+    length = 1 << 20
+    info = helper.make_tensor_value_info
+    shape = [1, 1, length, 4]
+    model = graphs.model(
+        [
+            helper.make_node("Add", ["past", "one"], ["present"]),
+            helper.make_node("Attention", ["q", "k", "v"], ["y"]),
+            helper.make_node("Neg", ["y"], ["z"]),
+        ],
+        [info(name, TensorProto.FLOAT, shape) for name in ("q", "k", "v")]
+        + [info(name, TensorProto.FLOAT, [2]) for name in ("past", "one")],
+        [info("present", TensorProto.FLOAT, [2]), info("z", TensorProto.FLOAT, shape)],
+        opset=24,
+    )
+    bound, _ = refeed.bind(model, [("past", "present")])
+    feeds = {name: np.zeros(shape, np.float32) for name in ("q", "k", "v")}
+    return runtime.PersistentValueState(bound, {"past": np.zeros(2, np.float32)}), {**feeds, "one": ONES}
+
+
+def test_a_cancellation_is_heard_within_a_node() -> None:
+    """Without it the test runs out of time."""
+    state, feeds = long_attention()
+    completion = runtime.TaskCompletion()
+    timer = threading.Timer(0.2, completion.cancel, ("no longer needed",))
+    timer.start()
+    with pytest.raises(refeed.CancelledError, match="no longer needed"):
+        state.run(feeds, completion=completion)
+    timer.join()
+    assert past(state) == [0, 0]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_is_heard_within_a_node() -> None:
+    """Without it the test runs out of time."""
+    state, feeds = long_attention()
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        state.run(feeds)
+    timer.join()
+    assert past(state) == [0, 0]
 
 
 def test_a_publication_succeeds_it() -> None:

@@ -1,5 +1,6 @@
 //! The handle that every kernel gets.
 
+use crate::pool::{Threads, Watch};
 use crate::{Isa, ThreadPool};
 
 /// Elementary steps (multiply-adds, or elements moved) below which handing a part to another thread costs more than it
@@ -19,13 +20,28 @@ pub struct Compute<'a> {
     /// Instruction set.
     pub isa: Isa,
     /// Threads.
-    pub pool: &'a ThreadPool,
+    pub pool: Threads<'a>,
 }
 
 impl<'a> Compute<'a> {
     /// Kernels on this instruction set and these threads.
     pub fn new(isa: Isa, pool: &'a ThreadPool) -> Self {
-        Compute { isa, pool }
+        Compute {
+            isa,
+            pool: Threads::new(pool),
+        }
+    }
+
+    /// The same, where `watch` may end the work of a kernel between two of its tasks. What it wrote until then is to be
+    /// thrown away.
+    pub fn watched<'b>(self, watch: &'b dyn Watch) -> Compute<'b>
+    where
+        'a: 'b,
+    {
+        Compute {
+            isa: self.isa,
+            pool: self.pool.watched(watch),
+        }
     }
 
     /// Whether `work` elementary steps (multiply-adds, or elements moved) are worth several threads. The answer depends on whether they
@@ -37,11 +53,7 @@ impl<'a> Compute<'a> {
 
     /// Calls `task` for every index below `tasks`; on several threads when the whole is worth it.
     pub fn run(&self, tasks: usize, work: usize, task: impl Fn(usize) + Sync) {
-        if self.parallel(work) {
-            self.pool.run(tasks, task);
-        } else {
-            (0..tasks).for_each(task);
-        }
+        self.pool.run(tasks, self.parallel(work), task);
     }
 }
 

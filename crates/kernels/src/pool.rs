@@ -4,7 +4,7 @@
 //! a counter, so which thread runs which one is open; what a task does depends on its index alone, so results do not.
 //! Workers spin for a moment after a job, because a model step brings the next one soon, then sleep; [`ThreadPool::awake`]
 //! says whether one spins, so that small jobs are shared only when that costs no wake-up. A `run` inside a task, or while another thread's job occupies the pool, is serial. A panic in a task is raised again in the caller.
-//! After a fork the child's threads are gone: the pool notices by the process id and makes new ones.
+//! A [`Watch`] may end a job early. After a fork the child's threads are gone: the pool notices by the process id and makes new ones.
 //!
 //! # The argument for the unsafe code of this file
 //! *Jobs.* A job lives on the stack of `run`, which publishes a pointer to it under the lock `state`. A worker joins
@@ -13,9 +13,13 @@
 //! to the job. So every access happens while `run` has not returned, and what the job borrows is alive. The function
 //! is `Sync`, so calling it from several threads at once is allowed.
 //!
-//! *Parts.* `chunks`, `tiles` and `rows` give each task a part of one `&mut [T]`. Which elements a part has follows
+//! *Parts.* `chunks`, `tiles` and `rows` of [`Threads`] give each task a part of one `&mut [T]`. Which elements a part has follows
 //! from the task index by arithmetic that keeps parts of different tasks apart (shown at each); every index is claimed
 //! once a job. So no two references to one element exist.
+
+mod threads;
+
+pub use threads::Threads;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -29,6 +33,60 @@ use std::thread::JoinHandle;
 /// Rounds that a worker looks for the next job before it sleeps. They take 49 us on a Zen 4 (`cargo bench -p refeed-benches
 /// --bench pool`): some times what waking it would cost, and longer than the gaps between the nodes of a step are.
 const SPIN: usize = 2000;
+
+/// Most tasks that a thread does between two [`Watch::look`]s.
+const LOOK_EVERY: usize = 64;
+
+/// Ends work before all of its tasks have begun.
+pub trait Watch: Sync + std::fmt::Debug {
+    /// Whether the work is to end. Any thread asks, before each task; it costs next to nothing, and once it is true it
+    /// stays so.
+    fn ended(&self) -> bool;
+
+    /// The same, asked before some tasks only, where there is time for a clock: of a thread's tasks the second, the
+    /// fourth, the eighth and so on, later every 64th.
+    fn look(&self) -> bool {
+        self.ended()
+    }
+}
+
+/// The tasks of one thread, one after the other, as long as the watch lets it.
+struct Pace<'w> {
+    watch: Option<&'w dyn Watch>,
+    /// Tasks until the next look, this one included.
+    left: usize,
+    /// Tasks between the last look and the next.
+    stride: usize,
+}
+
+impl<'w> Pace<'w> {
+    fn new(watch: Option<&'w dyn Watch>) -> Pace<'w> {
+        Pace {
+            watch,
+            left: 2,
+            stride: 1,
+        }
+    }
+
+    /// Whether the next task is to begin.
+    fn goes_on(&mut self) -> bool {
+        let Some(watch) = self.watch else { return true };
+        self.left -= 1;
+        if self.left > 0 {
+            return !watch.ended();
+        }
+        // Tasks of a job are alike: when the first ones are short, the others are.
+        self.stride = (2 * self.stride).min(LOOK_EVERY);
+        self.left = self.stride;
+        !watch.look()
+    }
+}
+
+/// Calls `task` for one index after the other, as long as the watch lets it.
+fn in_turn(tasks: usize, watch: Option<&dyn Watch>, task: impl Fn(usize)) {
+    let mut pace = Pace::new(watch);
+    (0..tasks).take_while(|_| pace.goes_on()).for_each(task);
+}
 
 /// A fixed set of threads. See the module head.
 #[derive(Debug)]
@@ -69,18 +127,20 @@ unsafe impl Send for JobPointer {}
 struct Job<'f> {
     call: &'f (dyn Fn(usize) + Sync),
     tasks: usize,
+    watch: Option<&'f dyn Watch>,
     next: AtomicUsize,
     active: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Job<'_> {
-    /// Claims and runs tasks until none is left; keeps the first panic.
+    /// Claims and runs tasks until none is left or the watch ends the work; keeps the first panic.
     fn work(&self) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut pace = Pace::new(self.watch);
             loop {
                 let task = self.next.fetch_add(1, Ordering::Relaxed);
-                if task >= self.tasks {
+                if task >= self.tasks || !pace.goes_on() {
                     break;
                 }
                 (self.call)(task);
@@ -152,29 +212,38 @@ impl ThreadPool {
     /// # Panics
     /// When a task does, with its payload; tasks that have not begun are left out then.
     pub fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
-        if tasks <= 1 || self.workers.is_empty() || INSIDE.get() {
-            (0..tasks).for_each(task);
-            return;
+        self.run_watched(tasks, true, None, task);
+    }
+
+    /// [`ThreadPool::run`], on one thread unless `parallel`, until all tasks are done or `watch` ends the work.
+    fn run_watched(
+        &self,
+        tasks: usize,
+        parallel: bool,
+        watch: Option<&dyn Watch>,
+        task: impl Fn(usize) + Sync,
+    ) {
+        if !parallel || tasks <= 1 || self.workers.is_empty() || INSIDE.get() {
+            return in_turn(tasks, watch, task);
         }
         if self.process != std::process::id() {
             let child = self
                 .forked
                 .get_or_init(|| Box::new(ThreadPool::new(self.threads())));
-            child.run(tasks, task);
-            return;
+            return child.run_watched(tasks, parallel, watch, task);
         }
         if self.occupied.swap(true, Ordering::Acquire) {
-            (0..tasks).for_each(task);
-            return;
+            return in_turn(tasks, watch, task);
         }
-        self.run_shared(tasks, &task);
+        self.run_shared(tasks, watch, &task);
     }
 
     /// [`ThreadPool::run`] for the one caller that set `occupied`.
-    fn run_shared(&self, tasks: usize, call: &(dyn Fn(usize) + Sync)) {
+    fn run_shared(&self, tasks: usize, watch: Option<&dyn Watch>, call: &(dyn Fn(usize) + Sync)) {
         let job = Job {
             call,
             tasks,
+            watch,
             next: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
             panic: Mutex::new(None),
@@ -206,122 +275,6 @@ impl ThreadPool {
         if let Some(payload) = panic {
             resume_unwind(payload);
         }
-    }
-
-    /// Cuts `out` into chunks of `chunk` elements (the last may be shorter) and calls `task` with the index and
-    /// elements of each; on one thread unless `parallel`.
-    pub fn chunks<T: Send>(
-        &self,
-        out: &mut [T],
-        chunk: usize,
-        parallel: bool,
-        task: impl Fn(usize, &mut [T]) + Sync,
-    ) {
-        let chunk = chunk.max(1);
-        if !parallel {
-            out.chunks_mut(chunk)
-                .enumerate()
-                .for_each(|(i, part)| task(i, part));
-            return;
-        }
-        let len = out.len();
-        let base = Base::new(out);
-        self.run(len.div_ceil(chunk), |i| {
-            let start = i * chunk;
-            // SAFETY: chunk `i` is `start..start + chunk`, cut at `len`; chunks of different tasks are disjoint.
-            let part = unsafe { base.part(start, chunk.min(len - start)) };
-            task(i, part);
-        });
-    }
-
-    /// Cuts a row-major output into tiles and calls `task` for each; on one thread unless `parallel`.
-    ///
-    /// # Panics
-    /// When `out` does not have the grid's elements.
-    pub fn tiles<T: Send>(
-        &self,
-        out: &mut [T],
-        grid: Grid,
-        parallel: bool,
-        task: impl Fn(Tile<'_, T>) + Sync,
-    ) {
-        let Grid {
-            batch,
-            rows,
-            cols,
-            tile_rows,
-            tile_cols,
-        } = grid;
-        assert_eq!(Some(out.len()), grid.elements(), "output of a grid");
-        if out.is_empty() {
-            return;
-        }
-        let (tile_rows, tile_cols) = (tile_rows.clamp(1, rows), tile_cols.clamp(1, cols));
-        let (down, across) = (rows.div_ceil(tile_rows), cols.div_ceil(tile_cols));
-        let base = Base::new(out);
-        let one = |index: usize| {
-            let (batch, inside) = (index / (down * across), index % (down * across));
-            let row = inside / across * tile_rows;
-            let col = inside % across * tile_cols;
-            task(Tile {
-                base: &base,
-                batch,
-                row,
-                col,
-                rows: tile_rows.min(rows - row),
-                cols: tile_cols.min(cols - col),
-                grid,
-            });
-        };
-        let tasks = batch * down * across;
-        if parallel {
-            self.run(tasks, one);
-        } else {
-            (0..tasks).for_each(one);
-        }
-    }
-
-    /// Calls `task` for every block of rows of a strided output; on one thread unless `parallel`. The rows of
-    /// `layout`, in row-major order of its outer axes, form lines of `line` rows, and each line is cut into blocks of
-    /// `block` rows. Returns whether it ran: `false` when the rows overlap, reach outside `out`, or do not fill lines.
-    #[must_use]
-    pub fn rows<T: Send>(
-        &self,
-        out: &mut [T],
-        layout: &RowLayout,
-        line: usize,
-        block: usize,
-        parallel: bool,
-        task: impl Fn(Rows<'_, T>) + Sync,
-    ) -> bool {
-        let count = layout.rows();
-        if !layout.fits(out.len()) || !count.is_multiple_of(line.max(1)) {
-            return false;
-        }
-        if count == 0 {
-            return true;
-        }
-        let (line, block) = (line.max(1), block.clamp(1, line.max(1)));
-        let across = line.div_ceil(block);
-        let base = Base::new(out);
-        let one = |index: usize| {
-            let first = index % across * block;
-            task(Rows {
-                base: &base,
-                layout,
-                line: index / across,
-                first,
-                start: index / across * line + first,
-                count: block.min(line - first),
-            });
-        };
-        let tasks = count / line * across;
-        if parallel {
-            self.run(tasks, one);
-        } else {
-            (0..tasks).for_each(one);
-        }
-        true
     }
 }
 

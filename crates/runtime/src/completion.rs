@@ -38,8 +38,8 @@ struct Shared {
 
 /// A single-use handle to one run: any thread may cancel it until the run publishes. Cloning shares it.
 ///
-/// Of a publication and a cancellation that meet, exactly one wins. The kernel that runs when it is cancelled finishes;
-/// later nodes do not start. A run that fails leaves the completion pending, for a retry.
+/// Of a publication and a cancellation that meet, exactly one wins. The kernel that runs when it is cancelled begins no
+/// further task, later nodes do not start. A run that fails leaves the completion pending, for a retry.
 ///
 /// ```
 /// use refeed_runtime::{TaskCompletion, TaskStatus};

@@ -17,10 +17,10 @@ const CLOCK_EVERY: usize = 16;
 /// What all nodes of a call share.
 pub(crate) struct Environment<'a> {
     pub(crate) pool: &'a mut Pool,
-    pub(crate) compute: &'a Compute<'static>,
+    pub(crate) compute: &'a Compute<'a>,
     pub(crate) appends: &'a mut Appends,
     pub(crate) meter: &'a mut Meter,
-    pub(crate) interrupt: &'a mut Interrupt,
+    pub(crate) interrupt: &'a Interrupt,
     /// Where values go after their last use, with the slot each had, when they are to be kept.
     pub(crate) kept: Option<&'a mut Vec<(Slot, RuntimeValue)>>,
 }
@@ -106,7 +106,7 @@ fn run(
     if index.is_multiple_of(CLOCK_EVERY) {
         environment.interrupt.check()?;
     }
-    environment.interrupt.between_nodes()?;
+    environment.interrupt.go_on()?;
     #[cfg(feature = "testing")]
     crate::testing::check(crate::testing::Site::Kernel)?;
     if step.doubtful {
@@ -127,7 +127,10 @@ fn run(
         meter: environment.meter,
         interrupt: environment.interrupt,
     };
-    step.kernel.run(&mut call)?;
+    let outcome = step.kernel.run(&mut call);
+    // A kernel whose work was ended early does not know it, and what it says of its numbers means nothing.
+    environment.interrupt.go_on()?;
+    outcome?;
     #[cfg(feature = "testing")]
     crate::testing::check(crate::testing::Site::Kernel)?;
     for (index, (got, want)) in outputs.iter().zip(step.outputs.iter()).enumerate() {

@@ -183,7 +183,7 @@ pub enum OpError {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The run's completion was cancelled before this node started.
+    /// The run's completion was cancelled before this node ended.
     #[error("cancelled")]
     Cancelled,
     /// Planted by a test.
@@ -322,11 +322,11 @@ pub struct Invocation<'a> {
     pub(crate) wanted: &'a [Option<Slot>],
     pub(crate) outputs: &'a mut SmallVec<[Option<RuntimeValue>; 4]>,
     pub(crate) pool: &'a mut Pool,
-    pub(crate) compute: &'a Compute<'static>,
+    pub(crate) compute: &'a Compute<'a>,
     pub(crate) sites: &'a [AppendSite],
     pub(crate) appends: &'a mut Appends,
     pub(crate) meter: &'a mut Meter,
-    pub(crate) interrupt: &'a mut crate::interrupt::Interrupt,
+    pub(crate) interrupt: &'a crate::interrupt::Interrupt,
 }
 
 impl<'a> Invocation<'a> {
@@ -459,8 +459,9 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Instruction set and thread pool.
-    pub fn compute(&self) -> &'a Compute<'static> {
+    /// Instruction set and thread pool. Once the run is interrupted or cancelled, tasks handed to it no longer begin, and
+    /// whatever the kernel computes of that is thrown away.
+    pub fn compute(&self) -> &'a Compute<'a> {
         self.compute
     }
 
@@ -575,9 +576,11 @@ impl<'a> Invocation<'a> {
         self.meter.record(action, None, storage);
     }
 
+    /// For kernels that do long work without tasks, between its parts.
+    ///
     /// # Errors
-    /// When the caller asked to stop. Long kernels ask between chunks.
-    pub fn check_interrupt(&mut self) -> Result<(), OpError> {
+    /// When the caller asked to stop, or the run was cancelled.
+    pub fn check_interrupt(&self) -> Result<(), OpError> {
         self.interrupt.check()
     }
 }

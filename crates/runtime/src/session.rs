@@ -343,12 +343,13 @@ impl Workspace {
         if meter.is_on() {
             self.record_inputs(core, meter);
         }
+        let interrupt = Interrupt::new(control);
         let mut environment = Environment {
             pool: &mut self.pool,
-            compute: &core.compute,
+            compute: &core.compute.watched(&interrupt),
             appends,
             meter,
-            interrupt: &mut Interrupt::new(control),
+            interrupt: &interrupt,
             kept: self.kept.as_mut(),
         };
         execute(&core.plan, &mut self.slots, &mut environment)?;

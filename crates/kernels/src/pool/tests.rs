@@ -96,7 +96,7 @@ fn workers_fall_asleep_and_are_woken() {
 fn chunks_and_tiles_cover_the_output_once() {
     let pool = ThreadPool::new(2);
     let mut out = vec![0u32; 23];
-    pool.chunks(&mut out, 5, true, |i, part| {
+    Threads::new(&pool).chunks(&mut out, 5, true, |i, part| {
         part.iter_mut().for_each(|x| *x += 1 + i as u32);
     });
     let want: Vec<u32> = (0..23).map(|i| 1 + i / 5).collect();
@@ -110,7 +110,7 @@ fn chunks_and_tiles_cover_the_output_once() {
         tile_cols: 3,
     };
     let mut out = vec![0usize; 70];
-    pool.tiles(&mut out, grid, true, |mut tile| {
+    Threads::new(&pool).tiles(&mut out, grid, true, |mut tile| {
         for i in 0..tile.rows {
             let first = (tile.batch * 5 + tile.row + i) * 7 + tile.col;
             for (j, x) in tile.row(i).iter_mut().enumerate() {
@@ -131,7 +131,7 @@ fn strided_rows_cover_only_their_elements() {
         len: 2,
     };
     let mut out = vec![0usize; 48];
-    let ran = pool.rows(&mut out, &layout, 12, 5, true, |mut rows| {
+    let ran = Threads::new(&pool).rows(&mut out, &layout, 12, 5, true, |mut rows| {
         for i in 0..rows.count {
             let number = rows.line * 12 + rows.first + i;
             rows.row(i).fill(number + 1);
@@ -158,7 +158,7 @@ fn overlapping_or_outlying_rows_are_refused() {
             strides,
             len,
         };
-        !pool.rows(&mut vec![0u8; have], &layout, line, 1, false, |_| {
+        !Threads::new(&pool).rows(&mut vec![0u8; have], &layout, line, 1, false, |_| {
             panic!("a refused layout has no task")
         })
     };
@@ -202,4 +202,100 @@ fn a_forked_child_gets_threads_of_its_own() {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
     assert!(pool.forked.get().is_none());
+}
+
+/// Ends after the first task; counts the looks.
+#[derive(Debug, Default)]
+struct Once {
+    ended: AtomicBool,
+    looks: AtomicUsize,
+}
+
+impl Watch for Once {
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn look(&self) -> bool {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.ended()
+    }
+}
+
+#[test]
+fn work_that_is_ended_begins_no_further_task() {
+    let layout = RowLayout::contiguous([1, 1, 500], 2).unwrap();
+    let grid = Grid {
+        batch: 5,
+        rows: 20,
+        cols: 10,
+        tile_rows: 1,
+        tile_cols: 3,
+    };
+    for threads in [1, 3] {
+        let pool = ThreadPool::new(threads);
+        for parallel in [false, true] {
+            let most = if parallel { threads } else { 1 };
+            // Each task ends the work, so no thread begins a second one.
+            let ran = |run: &dyn Fn(Threads<'_>, &(dyn Fn() + Sync), &mut [u8])| {
+                let (watch, count) = (Once::default(), AtomicUsize::new(0));
+                let task = || {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    watch.ended.store(true, Ordering::Relaxed);
+                };
+                run(Threads::new(&pool).watched(&watch), &task, &mut [0; 1000]);
+                count.load(Ordering::Relaxed)
+            };
+            let counts = [
+                ran(&|threads, task, _| threads.run(1000, parallel, |_| task())),
+                ran(&|threads, task, out| threads.chunks(out, 2, parallel, |_, _| task())),
+                ran(&|threads, task, out| threads.tiles(out, grid, parallel, |_| task())),
+                ran(&|threads, task, out| {
+                    assert!(threads.rows(out, &layout, 500, 3, parallel, |_| task()));
+                }),
+                // Tasks of a task end with it.
+                ran(&|threads, task, _| {
+                    threads.run(4, parallel, |_| threads.run(1000, parallel, |_| task()));
+                }),
+            ];
+            assert!(
+                counts.iter().all(|count| (1..=most).contains(count)),
+                "{threads} {parallel}: {counts:?}"
+            );
+            let after = AtomicUsize::new(0);
+            pool.run(1000, |_| {
+                after.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(after.load(Ordering::Relaxed), 1000);
+        }
+    }
+}
+
+#[test]
+fn work_that_has_ended_does_not_begin() {
+    let pool = ThreadPool::new(2);
+    let watch = Once {
+        ended: AtomicBool::new(true),
+        ..Once::default()
+    };
+    let threads = Threads::new(&pool).watched(&watch);
+    assert!(threads.ended() && !Threads::new(&pool).ended());
+    for tasks in [1, 100] {
+        threads.run(tasks, true, |_| panic!("a task of work that has ended"));
+    }
+}
+
+#[test]
+fn the_clock_is_looked_at_seldom_once_tasks_prove_short() {
+    let pool = ThreadPool::new(1);
+    for (tasks, looks) in [(1, 0), (2, 1), (3, 1), (4, 2), (128, 7), (64 * 10, 15)] {
+        let watch = Once::default();
+        let threads = Threads::new(&pool).watched(&watch);
+        let count = AtomicUsize::new(0);
+        threads.run(tasks, false, |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), tasks);
+        assert_eq!(watch.looks.load(Ordering::Relaxed), looks, "{tasks}");
+    }
 }

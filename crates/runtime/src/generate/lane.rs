@@ -10,6 +10,7 @@ use super::row::Row;
 use crate::context::RuntimeContext;
 use crate::error::StateError;
 use crate::interrupt::{Interrupt, RunControl};
+use crate::kernel::OpError;
 use refeed_values::RuntimeValue;
 
 /// What all lanes of a decoder share.
@@ -148,8 +149,12 @@ impl Lane {
             return Err(GenerationError::turn("generate", reason));
         }
         loop {
-            if step.interrupt.check().is_err() {
-                return Err(GenerationError::Stopped(FinishReason::Interrupted));
+            if let Err(ended) = step.interrupt.check() {
+                let reason = match ended {
+                    OpError::Cancelled => FinishReason::Cancelled,
+                    _ => FinishReason::Interrupted,
+                };
+                return Err(GenerationError::Stopped(reason));
             }
             let stop = match step.chunk {
                 Some(chunk) if !whole => end.min(self.fed.saturating_add(chunk)),

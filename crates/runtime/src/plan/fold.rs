@@ -56,7 +56,7 @@ impl Folding {
             sites: &[],
             appends: &mut Appends::default(),
             meter: &mut Meter::new(None, self.allocator.clone(), 1),
-            interrupt: &mut Interrupt::new(Default::default()),
+            interrupt: &Interrupt::new(Default::default()),
         };
         step.kernel.run(&mut call).ok()?;
         let complete = outputs
