@@ -96,7 +96,7 @@ fn nbits(c: &mut Criterion) {
             group.throughput(Throughput::Bytes(codes.len() as u64));
             for isa in Isa::available() {
                 let pool = ThreadPool::global();
-                let compute = Compute { isa, pool };
+                let compute = Compute::new(isa, pool);
                 let name = BenchmarkId::new(format!("{isa}/{bits}"), format!("{m}x{k}x{n}"));
                 group.bench_function(name, |bencher| {
                     bencher.iter(|| multiply(&compute, black_box(&rows), &weights, None, &mut out));
