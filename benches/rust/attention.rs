@@ -51,7 +51,7 @@ fn run<T: Real>(c: &mut Criterion, name: &str, cases: &[Extents], make: impl Fn(
             });
             let mut out = vec![T::default(); heads * length * size];
             for isa in Isa::available() {
-                let compute = Compute { isa, pool: &pool };
+                let compute = Compute::new(isa, &pool);
                 let label = format!("{heads}/{kv_heads}h {length}q {total}k {size}d");
                 group.bench_function(BenchmarkId::new(isa.name(), label), |bencher| {
                     bencher.iter(|| attention(&compute, black_box(&problem), &mut out, &layout));

@@ -125,7 +125,7 @@ fn decode(c: &mut Criterion) {
         ];
         for isa in Isa::available() {
             for pool in &pools {
-                let compute = Compute { isa, pool };
+                let compute = Compute::new(isa, pool);
                 let name = |what: String| {
                     BenchmarkId::new(format!("{} t{}", isa.name(), pool.threads()), what)
                 };
