@@ -10,7 +10,8 @@ use crate::simd::Simd;
 use crate::storage::Accumulator;
 use crate::vecmath::bodies;
 
-/// Sums of one row.
+/// Sums of one row. Where every visible score is negative infinity, as scores that overflow are, the largest is too and
+/// `total` is not 0, which tells such a row from one that sees no key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<E> {
     /// Largest score; negative infinity before there is one.
@@ -79,6 +80,7 @@ impl<E: Accumulator> Row<E> {
         };
         if top == E::NEG_INFINITY && !(any && scores.iter().any(|x| x.is_nan())) {
             scores.fill(E::ZERO); // no key so far, or none with a weight
+            self.meet(any);
             return;
         }
         if top > self.top {
@@ -90,20 +92,35 @@ impl<E: Accumulator> Row<E> {
         self.total += bodies::exp_sum(s, scores, top);
     }
 
-    /// Divides the weighted sum; zeros when no key was seen.
+    /// Notes whether a key was seen while there is no score above negative infinity.
+    #[inline(always)]
+    pub(super) fn meet(&mut self, seen: bool) {
+        if seen && self.top == E::NEG_INFINITY && self.total == E::ZERO {
+            self.total = E::ONE; // multiplied by 0 once there is a larger score
+        }
+    }
+
+    /// Divides the weighted sum; zeros when no key was seen, NaN when no score of a key is above negative infinity, as the
+    /// formula has it.
     #[inline(always)]
     pub(super) fn finish<S: Simd<E>>(&self, s: S, weighted: &mut [E], sink: Option<E>) {
         if self.total == E::ZERO {
             weighted.fill(E::ZERO);
             return;
         }
-        let (mut factor, mut total) = (E::ONE, self.total);
+        let (mut top, mut factor, mut total) = (self.top, E::ONE, self.total);
         if let Some(sink) = sink {
-            let top = if sink > self.top { sink } else { self.top };
+            if sink > top {
+                top = sink;
+            }
             factor = self.factor(top);
             total = total * factor + (sink - top).exp();
         }
-        bodies::scale(s, weighted, factor / total);
+        if top == E::NEG_INFINITY {
+            weighted.fill(E::from_f64(f64::NAN));
+        } else {
+            bodies::scale(s, weighted, factor / total);
+        }
     }
 }
 

@@ -79,12 +79,16 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
         any: 0,
         every: 0,
     };
+    let mut met = [false; BLOCK];
     let mut start = low / TILE * TILE;
     while start < end {
         look(core, work, &ranges, start, bias, &mut seen);
         if seen.any == 0 {
             start += TILE;
             continue;
+        }
+        for (met, bits) in met.iter_mut().zip(seen.rows) {
+            *met |= bits != 0;
         }
         let parts = || head.parts((low, end), start, seen.any);
         let keys = || parts().map(|(segment, part)| (segment.keys, part));
@@ -135,6 +139,7 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
             top: tops[i],
             total: totals[i],
         };
+        rows[i].meet(met[i]);
     }
     sums.copy_from_slice(&weighted[..count * stride]);
 }
@@ -295,9 +300,10 @@ fn weigh<T: Real, S: Simd<T::Acc>>(
     let l = S::LANES;
     let all = tops.len();
     if core.softcap != T::Acc::ZERO {
-        let (cap, inverse) = (s.splat(core.softcap), s.splat(T::Acc::ONE / core.softcap));
+        let cap = s.splat(core.softcap);
         for part in scores.chunks_exact_mut(l) {
-            let v = s.mul(s.load(part), inverse);
+            // A product with the inverse would be NaN at 0 for caps whose inverse is infinite.
+            let v = s.div(s.load(part), cap);
             s.store(s.mul(bodies::tanh_vector(s, v), cap), part);
         }
     }

@@ -101,12 +101,14 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
             problem.softcap
         };
         let range = problem.visible.range(batch, position);
+        let mut seen = false;
         for start in (0..total).step_by(TILE) {
             let visible = if masked {
                 problem.visible.tile(self.at, range, start, bias)
             } else {
                 u64::MAX
             };
+            seen |= visible != 0;
             let tile = &mut scores[start..start + TILE];
             for (j, slot) in tile.iter_mut().enumerate() {
                 *slot = T::Acc::ZERO;
@@ -130,7 +132,6 @@ impl<T: Real> Op<T::Acc> for ScoreRow<'_, '_, '_, T> {
             }
         }
         if self.stage == ScoreStage::Weights {
-            let seen = scores[..total].iter().any(|x| *x != T::Acc::NEG_INFINITY);
             match problem.visible.sink(head) {
                 _ if !seen => scores.fill(T::Acc::ZERO),
                 None => bodies::softmax(s, &mut scores[..total]),

@@ -554,18 +554,21 @@ fn softcap_comes_before_the_mask() {
 fn a_softcap_whose_inverse_no_number_holds() {
     for isa in Isa::available() {
         let pool = ThreadPool::new(1);
-        let problem = AttentionProblem {
-            query: View::from_slice(&[0f32], &[1, 1, 1, 1]).unwrap(),
-            key: View::from_slice(&[1f32, 2.0], &[1, 1, 2, 1]).unwrap(),
-            value: View::from_slice(&[1f32, 3.0], &[1, 1, 2, 1]).unwrap(),
-            scale: 1.0,
-            softcap: 1e-40,
-            visibility: Visibility::default(),
-        };
-        let mut out = [0f32];
-        let layout = RowLayout::contiguous([1, 1, 1], 1).unwrap();
-        attention(&Compute::new(isa, &pool), &problem, &mut out, &layout).unwrap();
-        assert_eq!(out, [2.0], "{isa}");
+        // Few rows, and many.
+        for length in [1, 20] {
+            let problem = AttentionProblem {
+                query: View::from_slice(&[0f32; 20][..length], &[1, 1, length, 1]).unwrap(),
+                key: View::from_slice(&[1f32, 2.0], &[1, 1, 2, 1]).unwrap(),
+                value: View::from_slice(&[1f32, 3.0], &[1, 1, 2, 1]).unwrap(),
+                scale: 1.0,
+                softcap: 1e-40,
+                visibility: Visibility::default(),
+            };
+            let mut out = vec![0f32; length];
+            let layout = RowLayout::contiguous([1, 1, length], 1).unwrap();
+            attention(&Compute::new(isa, &pool), &problem, &mut out, &layout).unwrap();
+            assert_eq!(out, vec![2.0; length], "{isa}");
+        }
     }
 }
 
@@ -709,4 +712,5 @@ fn operands_that_do_not_fit_are_refused() {
 }
 
 mod cuts;
+mod overflow;
 mod sinks;

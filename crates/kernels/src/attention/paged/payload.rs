@@ -144,7 +144,12 @@ impl PageRows {
                     (Some(3), None) => Some(Along::Columns),
                     _ => return None,
                 };
-                let fits = affine.scale.dtype() == DType::Float && affine.unfit_scale().is_none();
+                // Codes that may stand for numbers beyond FLOAT are decoded, which finds those that do.
+                let widest = f64::from(f32::MAX) / f64::from(1u32 << affine.storage.bits().min(8));
+                let held = |index| affine.scale_at(index) <= widest;
+                let fits = affine.scale.dtype() == DType::Float
+                    && affine.unfit_scale().is_none()
+                    && (0..affine.parameters()).all(held);
                 let parts = 8 / affine.storage.bits().clamp(2, 8);
                 if !fits || !extents[3].is_multiple_of(parts) {
                     return None;

@@ -3,7 +3,7 @@ use crate::quantize::{Division, Payload, Rows, Storage, encode};
 use crate::{Isa, ThreadPool};
 use refeed_values::encoded::{Affine, CODES, parameter_shape};
 use refeed_values::paged_cache::page_of;
-use refeed_values::{Allocator, DType, Layout, RuntimeValue, Tensor, TensorMut};
+use refeed_values::{Allocator, DType, EncodedValue, Layout, RuntimeValue, Tensor, TensorMut};
 
 struct Dice(u64);
 
@@ -474,6 +474,67 @@ fn numbers_that_are_not_finite_are_found() {
                         assert_eq!(field, ["key", "value"][side]);
                     }
                     other => assert!(other.is_ok() && !refused, "{bad} {window:?}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// A code that stands for a number beyond FLOAT is refused where it is seen, though a query of zeros would hide it.
+#[test]
+fn codes_beyond_float_are_found() {
+    for (scale, code, beyond) in [
+        (1e37f32, 127, true),
+        (1e37, -128, true),
+        (1e37, 2, false),
+        (1e36, 127, false),
+    ] {
+        let rows = |scale: f32, code: i8| -> RuntimeValue {
+            let affine = Affine::per_tensor(DType::Int8, Tensor::scalar(scale).unwrap());
+            let mut codes = [1u8; 8 * 4];
+            codes[2 * 4 + 1] = code.to_le_bytes()[0];
+            let codes = Tensor::from_slice(&[32], &codes).unwrap();
+            EncodedValue::affine(affine, (DType::Float, &[1, 1, 8, 4]), codes)
+                .unwrap()
+                .into()
+        };
+        for side in [0, 1] {
+            let mut values = [rows(0.5, 1), rows(0.25, 1)];
+            values[side] = rows(scale, code);
+            let pages = [Arc::new(
+                PageGroup::of([&page(0, 6, &values[0], &values[1])]).unwrap(),
+            )];
+            let (query, new) = (vec![0f32; 8], vec![0f32; 4]);
+            for (window, seen) in [(None, true), (Some(4), true), (Some(3), false)] {
+                let problem = PagedProblem {
+                    query: View::from_slice(&query, &[1, 2, 1, 4]).unwrap(),
+                    key: View::from_slice(&new, &[1, 1, 1, 4]).unwrap(),
+                    value: View::from_slice(&new, &[1, 1, 1, 4]).unwrap(),
+                    pages: &pages,
+                    past: 6,
+                    causal: true,
+                    left_window: window,
+                };
+                let mut out = [77.0; 8];
+                let case = format!("{scale} {code} {side} {window:?}");
+                match paged_attention(&Compute::default(), &problem, &mut out) {
+                    Err(PagedError::Page { field, .. }) => {
+                        assert!(beyond && seen, "{case}");
+                        assert_eq!(field, ["key", "value"][side]);
+                    }
+                    other => {
+                        assert!(other.is_ok() && !(beyond && seen), "{case}: {other:?}");
+                        // Every visible token weighs the same, the new one with a value of 0.
+                        let tokens = window.map_or(7.0, |before| before as f32 + 1.0);
+                        let step = if side == 1 { scale } else { 0.25 };
+                        let odd = if side == 1 && seen { code } else { 1 };
+                        let want = (tokens - 2.0 + f32::from(odd)) / tokens * step;
+                        assert!(
+                            (out[1] / want - 1.0).abs() < 1e-5,
+                            "{case}: {} {want}",
+                            out[1]
+                        );
+                    }
                 }
             }
         }
