@@ -58,6 +58,14 @@ pub enum KernelError {
         /// Largest value allowed.
         high: i64,
     },
+    /// A parameter that goes in pairs is odd.
+    #[error("{parameter}: expected an even number, got {got}")]
+    Odd {
+        /// Which parameter.
+        parameter: &'static str,
+        /// What was given.
+        got: usize,
+    },
     /// Query heads are no multiple of key/value heads.
     #[error("{query_heads} query heads are not a multiple of {kv_heads} key/value heads")]
     Heads {

@@ -62,9 +62,15 @@ pub fn rotary<T: Real>(
         });
     };
     let turned = problem.rotary_dim;
-    if turned > size || !turned.is_multiple_of(2) {
+    if !turned.is_multiple_of(2) {
+        return Err(KernelError::Odd {
+            parameter: "rotary_dim",
+            got: turned,
+        });
+    }
+    if turned > size {
         return Err(KernelError::Range {
-            parameter: "rotary_dim (even)",
+            parameter: "rotary_dim",
             got: i64::try_from(turned).unwrap_or(i64::MAX),
             low: 0,
             high: i64::try_from(size).unwrap_or(i64::MAX),
@@ -295,8 +301,13 @@ mod tests {
             Err(KernelError::Range { got: -1, .. })
         ));
         assert!(run(&[0, 1], 4, &layout).is_err());
-        assert!(run(&[0, 1, 2], 3, &layout).is_err());
-        assert!(run(&[0, 1, 2], 6, &layout).is_err());
+        let odd = run(&[0, 1, 2], 3, &layout).unwrap_err();
+        assert_eq!(
+            odd.to_string(),
+            "rotary_dim: expected an even number, got 3"
+        );
+        let wide = run(&[0, 1, 2], 6, &layout).unwrap_err();
+        assert_eq!(wide.to_string(), "rotary_dim: 6 is outside 0..=4");
         assert!(run(&[0, 1, 2], 2, &layout).is_err()); // tables have two angles a row
         assert!(
             run(

@@ -222,6 +222,9 @@ impl Watch for Once {
     }
 }
 
+/// Hands out work of which each task calls the function, with bytes to cut up.
+type HandsOut<'a> = dyn Fn(Threads<'_>, &(dyn Fn() + Sync), &mut [u8]) + 'a;
+
 #[test]
 fn work_that_is_ended_begins_no_further_task() {
     let layout = RowLayout::contiguous([1, 1, 500], 2).unwrap();
@@ -237,7 +240,7 @@ fn work_that_is_ended_begins_no_further_task() {
         for parallel in [false, true] {
             let most = if parallel { threads } else { 1 };
             // Each task ends the work, so no thread begins a second one.
-            let ran = |run: &dyn Fn(Threads<'_>, &(dyn Fn() + Sync), &mut [u8])| {
+            let ran = |run: &HandsOut<'_>| {
                 let (watch, count) = (Once::default(), AtomicUsize::new(0));
                 let task = || {
                     count.fetch_add(1, Ordering::Relaxed);

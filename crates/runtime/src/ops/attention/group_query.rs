@@ -85,9 +85,12 @@ impl Lengths {
         })?;
         let Some(whole) = usize::try_from(total)
             .ok()
-            .filter(|&n| n == grown || n <= past)
+            .filter(|&n| n == grown || (length..=past).contains(&n))
         else {
-            let expected = format!("{grown}, or at most {past} for a cache of fixed capacity");
+            let expected = match length <= past {
+                true => format!("{grown}, or {length} to {past} for a cache of fixed capacity"),
+                false => grown.to_string(),
+            };
             return Err(refuse("total_sequence_length", expected, total));
         };
         let present = whole.max(past);

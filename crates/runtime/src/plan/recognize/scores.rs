@@ -143,9 +143,9 @@ fn leads_to_product(flow: &Flow<'_>, slot: Slot, viewed: bool, depth: usize) -> 
     };
     match step.form {
         Form::MatMul => true,
-        Form::Identity | Form::Cast { .. } | Form::Div => through(0),
+        Form::Identity | Form::Cast { .. } => through(0),
         Form::Reshape { .. } if viewed => through(0),
-        Form::Add | Form::Mul => through(0) || through(1),
+        Form::Add | Form::Mul | Form::Div => through(0) || through(1),
         Form::Where => through(1) || through(2),
         _ => false,
     }
@@ -223,7 +223,11 @@ pub(super) fn scores_of(
             }
             (Form::Mul | Form::Div, &[Some(_), Some(_)]) => {
                 let Some((scores, factor)) = factor(flow, index) else {
-                    return Err("the scores are multiplied by more than one number".to_string());
+                    let what = match step.form {
+                        Form::Mul => "the scores are multiplied by more than one number",
+                        _ => "the scores are divided by more than one number, or divide one",
+                    };
+                    return Err(what.to_string());
                 };
                 found.factors.push(factor);
                 scores

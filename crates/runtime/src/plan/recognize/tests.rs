@@ -439,7 +439,14 @@ fn what_is_almost_attention_stays() {
             "scores = Mul (product, scale)",
             "scores = Mul (product, each)",
         )],
-        "more than one number",
+        "multiplied by more than one number",
+    );
+    stays(
+        &[(
+            "scores = Mul (product, scale)",
+            "scores = Div (scale, product)",
+        )],
+        "or divide one",
     );
     stays(
         &[(

@@ -238,6 +238,15 @@ fn n1_group_query_lengths_are_checked() {
             .run(group_query(), false)
             .is_err()
     );
+    // Three new positions do not fit among two, in a cache of four; nor among any of a cache of two.
+    for (past, why) in [
+        (4, "expected 7, or 3 to 4 for a cache"),
+        (2, "expected 5, got 2"),
+    ] {
+        let error = Query::new(1, 3, past, &[1], 2).run(group_query(), false);
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains(why), "{text}");
+    }
     assert!(
         Query::new(2, 1, 4, &[4, 4, 4], 5)
             .run(group_query(), false)
