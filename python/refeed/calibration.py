@@ -190,8 +190,11 @@ def calibrate_cache(
     for part, storage in formats.items():
         pages = [page for page in held if page.part == part]
         rows = [page.rows(model) for page in pages]
-        if not all(np.isfinite(page).all() for page in rows):
-            raise ValueError(f"cache: expected finite {part}s")
+        for index, page in enumerate(rows):
+            if not np.isfinite(page).all():
+                place = tuple(int(at) for at in np.argwhere(~np.isfinite(page))[0])
+                field = f"paged_cache.blocks[{index}].{part}"
+                raise ValueError(f"cache: {field}: expected finite numbers, got {page[place]} at {list(place)}")
         found[part], encoded, decoded = _calibrate(pages, rows, storage, axis, block_size, method)
         for block, message in zip(quantised.blocks, encoded, strict=True):
             getattr(block, f"encoded_{part}").CopyFrom(message)

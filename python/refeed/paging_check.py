@@ -146,6 +146,8 @@ def _empty(model: Model, feeds: Mapping[str, Any], held: Mapping[str, tuple[str,
     batch = first if isinstance(first, int) else symbols.get(first or "")
     try:
         made: dict[str, Any] = dict(empty_caches(model, batch))
+    except ModelError:
+        raise
     except ValueError as error:
         raise ModelError(f"page: initial: expected values of the bound inputs: {error}") from error
     for name in sorted(caches & made.keys()):

@@ -241,7 +241,7 @@ def test_what_cannot_be_calibrated_is_refused() -> None:
         (cache, {"queries": np.zeros((1, 2, 1, 5))}, r"queries: expected \[1, a multiple of 2, rows, 4\]"),
         (cache, {"queries": np.full((1, 2, 1, 4), np.nan)}, "queries: expected finite numbers, got nan"),
         (cache, {"queries": np.full((1, 2, 1, 4), -np.inf)}, "queries: expected finite numbers, got -inf"),
-        (nan, {}, "cache: expected finite values"),
+        (nan, {}, r"cache: paged_cache.blocks\[0\].value: expected finite numbers, got nan at \[0, 0, 0, 0\]"),
     ]
     for given, options, expected in cases:
         with pytest.raises(ValueError, match=expected):

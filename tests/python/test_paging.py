@@ -206,6 +206,12 @@ def test_padding_is_refused_unless_it_is_ruled_out() -> None:
         refeed.page(model)
 
 
+def test_a_model_that_no_session_takes_is_told_as_sessions_tell_it() -> None:
+    model = group_query(local_window_size=0)
+    with pytest.raises(refeed.ModelError, match=r"^node \d+ .*`local_window_size`: expected -1 or a positive number"):
+        refeed.page(model, padded=False, check=steps(group_query()))
+
+
 def test_caches_that_others_read_and_graphs_without_any_are_refused() -> None:
     model = attention(4)
     model.graph.node.append(helper.make_node("Shape", ["present.0.key"], ["extents"], name="reader"))
