@@ -30,6 +30,12 @@ pub trait Simd<E: Accumulator>: Copy {
     fn in_turn(self, v: Self::V) -> Self::V {
         v
     }
+    /// Runs a computation in a function of its own, where the compiler has the registers for it alone: a loop that streams rows
+    /// must not wait for addresses that come from memory.
+    #[inline(always)]
+    fn apart<O: Op<E>>(self, op: O) -> O::Output {
+        op.run(self)
+    }
     /// Asks for elements that will be read soon, for the second cache; nothing happens where there is no such instruction.
     #[inline(always)]
     fn prefetch<T>(self, x: &[T]) {

@@ -17,12 +17,12 @@ use std::alloc::Layout as MemoryLayout;
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
-// An account is a statistic and orders nothing, so loom need not model it.
-use std::sync::Arc;
+// An account is a statistic and orders nothing, and a reserve belongs to one call, so loom need not model them.
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use thiserror::Error;
 
-pub(crate) use heap_block::HeapBlock;
+pub(crate) use heap_block::{HeapBlock, Reserve};
 
 /// Every heap allocation starts on a cache line, which is also the widest vector.
 pub const ALIGNMENT: usize = 64;
@@ -95,6 +95,8 @@ pub struct Allocator {
     account: Arc<Account>,
     /// Where the memory comes from, when not from the system.
     source: Option<RawBufferAllocator>,
+    /// What is asked first.
+    reserve: Option<Arc<Mutex<Reserve>>>,
 }
 
 impl Default for Allocator {
@@ -114,6 +116,17 @@ impl Allocator {
         Allocator {
             account: Arc::new(account),
             source: None,
+            reserve: None,
+        }
+    }
+
+    /// An allocator under the same budget for `bytes` bytes in many blocks that are read one after the other: they lie one behind
+    /// the other as far as the system allows, and go back to it in pieces of 8 MiB. Nothing is charged before it is allocated.
+    pub fn reserving(&self, bytes: usize) -> Allocator {
+        let reserve = self.source.is_none().then(|| Reserve::new(bytes));
+        Allocator {
+            reserve: reserve.map(|reserve| Arc::new(Mutex::new(reserve))),
+            ..self.clone()
         }
     }
 
@@ -122,6 +135,7 @@ impl Allocator {
         Allocator {
             account: Arc::clone(&self.account),
             source: Some(source.clone()),
+            reserve: None,
         }
     }
 
@@ -146,7 +160,13 @@ impl Allocator {
         self.account.charge(bytes)?;
         let made = match &self.source {
             Some(source) => source.request(bytes),
-            None => HeapBlock::zeroed(bytes).ok_or(AllocError::Exhausted { requested: bytes }),
+            None => {
+                let reserve = self.reserve.as_ref();
+                let reserve = reserve.and_then(|reserve| reserve.lock().ok());
+                let block = reserve.and_then(|mut reserve| reserve.block(bytes));
+                let block = block.or_else(|| HeapBlock::zeroed(bytes));
+                block.ok_or(AllocError::Exhausted { requested: bytes })
+            }
         };
         let block = match made {
             Ok(block) => block,

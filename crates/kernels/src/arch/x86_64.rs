@@ -34,6 +34,17 @@ macro_rules! token {
                 unsafe { inner(self, op) }
             }
 
+            /// As `run_f32`, in a function of its own.
+            pub(crate) fn apart_f32<O: crate::simd::Op<f32>>(self, op: O) -> O::Output {
+                #[inline(never)]
+                #[target_feature(enable = $list)]
+                fn inner<O: crate::simd::Op<f32>>(token: $name, op: O) -> O::Output {
+                    op.run(token)
+                }
+                // SAFETY: the token proves the features.
+                unsafe { inner(self, op) }
+            }
+
             /// Runs `op` compiled for these features.
             pub(crate) fn run_f64<O: crate::simd::Op<f64>>(self, op: O) -> O::Output {
                 #[target_feature(enable = $list)]

@@ -7,12 +7,13 @@
 
 use crate::simd::Simd;
 use crate::storage::Real;
+use refeed_values::Element;
 use std::marker::PhantomData;
 
 /// One kind of rows.
 pub(crate) trait Cells: Copy {
     /// What a row consists of.
-    type Unit: Copy + Default;
+    type Unit: Element + Default;
     /// A register's worth of units.
     type Held<S: Simd<f32>>: Copy;
     /// Numbers that a unit stands for.

@@ -4,15 +4,18 @@
 //! The codes are multiplied as they are, in registers; no decoded copy of the cache is written. The walk, the masks and
 //! the order of sums are those of every cache (`cache`), the arithmetic on codes that of pages (`paged::ops`).
 
-use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen, runs};
-use super::few::Soon;
-use super::paged::ops::{Arrange, Lists, Queries, RunWeights, Scales, add_to, scores_of, widen_to};
-use super::rows::RowRuns;
-use super::split::{self, FEW};
-use super::{Core, Visibility};
+use super::cache::{Cache, FewHead, Head, Part, Segment, SpanKeys, Weights, Widen};
+use super::few::Run;
+use super::paged::ops::{
+    AnyRun, Arrange, Queries, RunWeights, Scales, add_to, scores_of, widen_to,
+};
+use super::split::{self, Found, Work};
+use super::visibility::{SPAN, TILE};
+use super::{Core, Visibility, decode};
 use crate::pool::RowLayout;
 use crate::scratch::{Lent, Scratch};
 use crate::simd::Simd;
+use crate::storage::Real;
 use crate::{Compute, Isa, KernelError};
 use refeed_values::{DType, View};
 
@@ -185,6 +188,19 @@ impl<'a> Cache<f32> for CodedCache<'a> {
             queries: None,
         })
     }
+
+    #[inline(always)]
+    fn few<T: Real<Acc = f32>, S: Simd<f32>>(
+        &self,
+        s: S,
+        core: &Core<'_, '_, T>,
+        work: Work,
+        found: Found<'_, f32>,
+    ) {
+        if let Some(head) = self.head(work.batch, work.kv_head) {
+            decode::pass(s, core, head, work, found);
+        }
+    }
 }
 
 /// The rows of one head.
@@ -196,16 +212,10 @@ struct Rows<'s> {
 }
 
 impl Rows<'_> {
-    /// Calls `then` with `count` rows from row `row` on.
-    fn listed(&self, row: usize, count: usize, then: impl FnOnce(Lists<'_>)) {
-        let rows = &self.units[row * self.width..][..count * self.width];
-        then(Lists::Codes(
-            DType::Int8,
-            RowRuns {
-                runs: &[(rows, count, Soon::default())],
-                width: self.width,
-            },
-        ));
+    /// `count` rows from row `row` on.
+    fn run(&self, row: usize, count: usize) -> AnyRun<'_> {
+        let units = &self.units[row * self.width..][..count * self.width];
+        AnyRun::Codes(DType::Int8, Run::new(units, [1, count, self.width]))
     }
 }
 
@@ -227,18 +237,6 @@ impl<'s> Head<f32> for CodedHead<'s> {
     where
         Self: 'h;
 
-    #[inline(always)]
-    fn begin<S: Simd<f32>>(&mut self, _: S, queries: &[f32], size: usize) {
-        if queries.len() > FEW * size {
-            return; // many rows are multiplied with widened tiles
-        }
-        self.queries = Some(self.isa.run_f32(Arrange {
-            queries,
-            size,
-            needed: [true, false, false],
-        }));
-    }
-
     fn segment(&self, key: usize) -> Option<Segment<CodedSide<'_, 's>, CodedSide<'_, 's>>> {
         let side = |rows| CodedSide { head: self, rows };
         (key < self.total).then(|| Segment {
@@ -258,50 +256,59 @@ struct CodedSide<'h, 's> {
 
 impl<'h> Widen<'h, f32> for CodedSide<'h, '_> {
     #[inline(always)]
-    fn widen<S: Simd<f32>>(&self, _: S, part: Part, out: &mut [f32], stride: usize) {
-        for (place, count) in runs(part) {
-            let out = &mut out[place * stride..];
-            self.rows.listed(part.row(place), count, |rows| {
-                widen_to(self.head.isa, rows, self.rows.scales, (out, stride));
-            });
+    fn widen<S: Simd<f32>>(&self, _: S, part: Part<1>, out: &mut [f32], stride: usize) {
+        let rows = &self.rows;
+        for (place, count) in part.runs(TILE) {
+            let out = (&mut out[place * stride..], stride);
+            let run = rows.run(part.row(place), count);
+            widen_to(self.head.isa, run, rows.scales, out);
         }
     }
 }
 
-impl<'h> KeyRows<'h, f32> for CodedSide<'h, '_> {
+impl FewHead<f32> for CodedHead<'_> {
     #[inline(always)]
-    fn scores<S: Simd<f32>>(&self, _: S, _: &[f32], _: usize, part: Part, scores: &mut [f32]) {
-        let Some(queries) = &self.head.queries else {
+    fn begin<S: Simd<f32>>(&mut self, _: S, queries: &[f32], size: usize) {
+        self.queries = Some(self.isa.run_f32(Arrange {
+            queries,
+            size,
+            line: queries.len() / size.max(1),
+            needed: [true, false, false],
+        }));
+    }
+
+    #[inline(always)]
+    fn scores<S: Simd<f32>>(&self, _: S, _: (&[f32], usize), span: SpanKeys, scores: &mut [f32]) {
+        let Some(queries) = &self.queries else {
             return; // the walk begins with the queries
         };
-        for (place, count) in runs(part) {
-            let out = &mut scores[place..];
-            self.rows.listed(part.row(place), count, |rows| {
-                scores_of(self.head.isa, queries, rows, self.rows.scales, out);
-            });
+        for (_, part) in self.parts(span.range, span.start, span.seen) {
+            for (place, count) in part.runs(SPAN) {
+                let run = self.key.run(part.row(place), count);
+                let out = &mut scores[place..];
+                scores_of(self.isa, queries.of(0, 1), run, self.key.scales, out);
+            }
         }
     }
-}
 
-impl<'h> ValueRows<'h, f32> for CodedSide<'h, '_> {
     #[inline(always)]
     fn add<S: Simd<f32>>(
         &self,
         _: S,
         weights: Weights<'_, f32>,
-        part: Part,
-        sums: &mut [f32],
-        stride: usize,
+        span: SpanKeys,
+        (sums, stride): (&mut [f32], usize),
     ) {
-        for (place, count) in runs(part) {
-            let weights = RunWeights {
-                values: &weights.values[place..],
-                count: weights.own.len(),
-            };
-            let (isa, scales) = (self.head.isa, self.rows.scales);
-            self.rows.listed(part.row(place), count, |rows| {
-                add_to(isa, weights, rows, scales, (&mut *sums, stride));
-            });
+        for (_, part) in self.parts(span.range, span.start, span.seen) {
+            for (place, count) in part.runs(SPAN) {
+                let weights = RunWeights {
+                    values: &weights.values[place..],
+                    line: weights.own.len(),
+                };
+                let run = self.value.run(part.row(place), count);
+                let out = (&mut *sums, stride);
+                add_to(self.isa, weights, run, self.value.scales, out);
+            }
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Few query rows over one range of keys: rows of keys and values are read where they lie, each once for all query rows.
 
 use super::Core;
-use super::cache::{Head, KeyRows, ValueRows, Weights};
+use super::cache::{FewHead, SpanKeys, Weights};
 use super::online_softmax::adjust;
 use super::split::{FEW, Found, Work};
 use super::visibility::{SPAN, TILE, TILES};
 use crate::scratch::Scratch;
 use crate::simd::Simd;
-use crate::storage::Real;
+use crate::storage::{Accumulator, Real};
 
 /// Adds the keys of `work` to what was found.
 #[inline(always)]
-pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
+pub(super) fn pass<T: Real, H: FewHead<T::Acc>, S: Simd<T::Acc>>(
     s: S,
     core: &Core<'_, '_, T>,
     mut head: H,
@@ -34,63 +34,63 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
     let shared = core.visible.same_for_heads();
     let same = |i: usize| shared && i > 0 && work.place(core, i).1 == work.place(core, i - 1).1;
     // What each row sees of each tile.
-    let mut seen = [[0u64; FEW]; TILES];
+    let mut seen = [[0u64; TILES]; FEW];
+    let seen = &mut seen[..count];
     let mut start = low / SPAN * SPAN;
     while start < end {
         let tiles = (end - start).div_ceil(TILE).min(TILES);
-        let mut any = [0u64; TILES];
-        for t in 0..tiles {
-            let (tile, bits) = (start + t * TILE, &mut seen[t]);
-            for i in 0..count {
-                bits[i] = if same(i) {
-                    bits[i - 1]
-                } else {
-                    let (query_head, position) = work.place(core, i);
-                    let at = [work.batch, query_head, position];
-                    core.visible.tile(at, ranges[i], tile, bias)
-                };
-                any[t] |= bits[i];
-            }
-            if any[t] == 0 {
-                continue;
-            }
-            let scores = &mut scores[t * TILE..];
-            for (segment, part) in head.parts((low, end), tile, any[t]) {
-                if part.seen != 0 {
-                    segment.keys.scores(s, queries, size, part, scores);
+        let (mut any, mut every) = ([0u64; TILES], [u64::MAX; TILES]);
+        for i in 0..count {
+            let mut own = [0; TILES];
+            if same(i) {
+                own = seen[i - 1];
+            } else {
+                let (query_head, position) = work.place(core, i);
+                let at = [work.batch, query_head, position];
+                for (t, bits) in own.iter_mut().enumerate().take(tiles) {
+                    *bits = core.visible.tile(at, ranges[i], start + t * TILE, bias);
                 }
             }
-            for i in 0..count {
-                let summands = core.visible.has_bias().then(|| {
-                    if !same(i) {
-                        let (query_head, position) = work.place(core, i);
-                        let at = [work.batch, query_head, position];
-                        core.visible.tile(at, ranges[i], tile, bias);
-                    }
-                    &*bias
-                });
-                adjust(s, &mut scores[i * SPAN..][..TILE], core.softcap, summands);
+            for (t, bits) in own.into_iter().enumerate() {
+                any[t] |= bits;
+                every[t] &= bits;
             }
+            seen[i] = own;
         }
         if any != [0; TILES] {
-            for (i, row) in rows.iter_mut().enumerate() {
-                let scores = &mut scores[i * SPAN..][..tiles * TILE];
-                let visible = seen.iter().map(|bits| bits[i]);
-                row.take(s, scores, visible, &mut sums[i * stride..][..width]);
-            }
-        }
-        for t in (0..tiles).filter(|t| any[*t] != 0) {
-            let own = &seen[t][..count];
-            let weights = Weights {
-                values: &scores[t * TILE..],
-                own,
-                every: own.iter().fold(u64::MAX, |every, bits| every & bits),
+            let span = SpanKeys {
+                range: (low, end),
+                start,
+                seen: any,
             };
-            for (segment, part) in head.parts((low, end), start + t * TILE, any[t]) {
-                if part.seen != 0 {
-                    segment.values.add(s, weights, part, sums, stride);
+            head.scores(s, (queries, count), span, scores);
+            if core.softcap != T::Acc::ZERO || core.visible.has_bias() {
+                for t in (0..tiles).filter(|t| any[*t] != 0) {
+                    for i in 0..count {
+                        let summands = core.visible.has_bias().then(|| {
+                            if !same(i) {
+                                let (query_head, position) = work.place(core, i);
+                                let at = [work.batch, query_head, position];
+                                core.visible.tile(at, ranges[i], start + t * TILE, bias);
+                            }
+                            &*bias
+                        });
+                        let scores = &mut scores[i * SPAN + t * TILE..][..TILE];
+                        adjust(s, scores, core.softcap, summands);
+                    }
                 }
             }
+            for (i, row) in rows.iter_mut().enumerate() {
+                let scores = &mut scores[i * SPAN..][..tiles * TILE];
+                let weighted = &mut sums[i * stride..][..width];
+                row.take(s, scores, seen[i].into_iter(), weighted);
+            }
+            let weights = Weights {
+                values: scores,
+                own: seen,
+                every,
+            };
+            head.add(s, weights, span, (&mut *sums, stride));
         }
         start += SPAN;
     }

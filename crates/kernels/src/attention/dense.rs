@@ -1,8 +1,10 @@
 //! A cache that is a strided tensor: one segment a head.
 
-use super::cache::{Cache, Head, KeyRows, Part, Segment, ValueRows, Weights, Widen, runs};
-use super::few::{Soon, add_apart, add_run, score_run};
-use super::visibility::TILE;
+use super::cache::{Cache, FewHead, Head, Part, Segment, SpanKeys, Weights, Widen};
+use super::few::{Run, add_apart, add_run, score_run};
+use super::split::{Found, Work};
+use super::visibility::{SPAN, TILE};
+use super::{Core, decode};
 use crate::matmul::micro::widen;
 use crate::simd::Simd;
 use crate::storage::Real;
@@ -36,6 +38,19 @@ impl<'c, 'a, T: Real> Cache<T::Acc> for DenseCache<'c, 'a, T> {
             values: Source::new(self.values, batch, head),
             end,
         })
+    }
+
+    #[inline(always)]
+    fn few<U: Real<Acc = T::Acc>, S: Simd<T::Acc>>(
+        &self,
+        s: S,
+        core: &Core<'_, '_, U>,
+        work: Work,
+        found: Found<'_, T::Acc>,
+    ) {
+        if let Some(head) = self.head(work.batch, work.kv_head) {
+            decode::pass(s, core, head, work, found);
+        }
     }
 }
 
@@ -103,7 +118,17 @@ impl<'c, 'a, T: Real> Source<'c, 'a, T> {
         }
     }
 
-    /// Elements that a tile of rows is copied into; none where rows follow one another.
+    /// How many rows are handed out at a time: those that do not follow one another are copied first.
+    #[inline(always)]
+    fn most(&self) -> usize {
+        match self.whole {
+            Some(_) => SPAN,
+            None => TILE,
+        }
+    }
+
+    /// Elements that [`Source::rows`] copies at a time.
+    #[inline(always)]
     fn copied(&self) -> usize {
         match self.whole {
             Some(_) => 0,
@@ -111,17 +136,21 @@ impl<'c, 'a, T: Real> Source<'c, 'a, T> {
         }
     }
 
-    /// Copies the rows of a part to their places in a tile where rows follow one another, unless they do so already.
-    fn gather(&self, part: Part, copy: &mut [T]) {
-        if self.whole.is_some() {
-            return;
+    /// `count` rows from row `first` on: where they lie, or else in `copy`.
+    #[inline(always)]
+    fn rows<'r>(&self, first: usize, count: usize, copy: &'r mut [T]) -> &'r [T]
+    where
+        'a: 'r,
+    {
+        if let Some(all) = self.whole {
+            return &all[first * self.width..][..count * self.width];
         }
-        for place in (0..TILE).filter(|place| part.seen >> place & 1 == 1) {
-            let slots = &mut copy[place * self.width..][..self.width];
-            match self.row(part.row(place)) {
+        let rows = &mut copy[..count * self.width];
+        for (j, slots) in rows.chunks_exact_mut(self.width.max(1)).enumerate() {
+            match self.row(first + j) {
                 Some(row) => slots.copy_from_slice(row),
                 None => {
-                    let lane = self.lane(part.row(place));
+                    let lane = self.lane(first + j);
                     let values = lane.iter().flat_map(|lane| lane.iter());
                     for (x, slot) in values.zip(slots) {
                         *slot = x;
@@ -129,29 +158,17 @@ impl<'c, 'a, T: Real> Source<'c, 'a, T> {
                 }
             }
         }
-    }
-
-    /// The rows of `count` places from `place` on, which are seen: where they lie, or else in `copy`.
-    #[inline(always)]
-    fn run<'r>(&self, part: Part, (place, count): (usize, usize), copy: &'r [T]) -> &'r [T]
-    where
-        'a: 'r,
-    {
-        let (all, first) = match self.whole {
-            Some(all) => (all, part.row(place)),
-            None => (copy, place),
-        };
-        &all[first * self.width..][..count * self.width]
+        rows
     }
 }
 
 impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'_, 'a, T> {
     #[inline(always)]
-    fn lend(&self, part: Part, rows: &mut [&'s [T::Acc]; TILE]) -> bool {
+    fn lend(&self, part: Part<1>, rows: &mut [&'s [T::Acc]; TILE]) -> bool {
         if !self.dense {
             return false;
         }
-        for (place, count) in runs(part) {
+        for (place, count) in part.runs(TILE) {
             let slots = rows.iter_mut().enumerate();
             for (place, slot) in slots.skip(place).take(count) {
                 match self.row(part.row(place)).and_then(T::as_acc) {
@@ -164,8 +181,8 @@ impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'_, 'a, T> {
     }
 
     #[inline(always)]
-    fn widen<S: Simd<T::Acc>>(&self, s: S, part: Part, out: &mut [T::Acc], stride: usize) {
-        for (place, count) in runs(part) {
+    fn widen<S: Simd<T::Acc>>(&self, s: S, part: Part<1>, out: &mut [T::Acc], stride: usize) {
+        for (place, count) in part.runs(TILE) {
             for place in place..place + count {
                 let slots = &mut out[place * stride..][..self.width];
                 match self.row(part.row(place)) {
@@ -183,62 +200,51 @@ impl<'s, 'a, T: Real> Widen<'s, T::Acc> for &'s Source<'_, 'a, T> {
     }
 }
 
-impl<'s, T: Real> KeyRows<'s, T::Acc> for &'s Source<'_, '_, T> {
+impl<T: Real> FewHead<T::Acc> for DenseHead<'_, '_, T> {
     #[inline(always)]
     fn scores<S: Simd<T::Acc>>(
         &self,
         s: S,
-        queries: &[T::Acc],
-        size: usize,
-        part: Part,
+        queries: (&[T::Acc], usize),
+        span: SpanKeys,
         scores: &mut [T::Acc],
     ) {
-        let mut copy = T::scratch(self.copied());
-        self.gather(part, &mut copy);
-        for (place, count) in runs(part) {
-            let keys = (self.run(part, (place, count), &copy), count);
-            score_run(
-                s,
-                queries,
-                size,
-                keys,
-                Soon::default(),
-                &mut scores[place..],
-            );
+        let keys = &self.keys;
+        let mut copy = T::scratch(keys.copied());
+        for (_, part) in self.parts(span.range, span.start, span.seen) {
+            for (place, count) in part.runs(keys.most()) {
+                let rows = keys.rows(part.row(place), count, &mut copy);
+                let run = Run::new(rows, [1, count, keys.width]);
+                score_run(s, queries, run, &mut scores[place..]);
+            }
         }
     }
-}
 
-impl<'s, T: Real> ValueRows<'s, T::Acc> for &'s Source<'_, '_, T> {
     #[inline(always)]
     fn add<S: Simd<T::Acc>>(
         &self,
         s: S,
         weights: Weights<'_, T::Acc>,
-        part: Part,
-        sums: &mut [T::Acc],
-        stride: usize,
+        span: SpanKeys,
+        (sums, stride): (&mut [T::Acc], usize),
     ) {
-        let mut copy = T::scratch(self.copied());
-        self.gather(part, &mut copy);
-        let every = Part {
-            seen: part.seen & weights.every,
-            ..part
-        };
-        for (place, count) in runs(every) {
-            let values = (self.run(part, (place, count), &copy), count);
-            let weights = &weights.values[place..];
-            let sums = (&mut *sums, stride);
-            add_run(s, weights, values, self.width, Soon::default(), sums);
-        }
-        let apart = Part {
-            seen: part.seen & !weights.every,
-            ..part
-        };
-        for (place, count) in runs(apart) {
-            for place in place..place + count {
-                let value = self.run(part, (place, 1), &copy);
-                add_apart(s, weights, (value, place), sums, stride);
+        let values = &self.values;
+        let width = values.width;
+        let mut copy = T::scratch(values.copied());
+        for (_, part) in self.parts(span.range, span.start, span.seen) {
+            let every = part.among(|t| weights.every[t]);
+            for (place, count) in every.runs(values.most()) {
+                let rows = values.rows(part.row(place), count, &mut copy);
+                let run = Run::new(rows, [1, count, width]);
+                let weights = (&weights.values[place..], weights.own.len());
+                add_run(s, weights, run, (&mut *sums, stride));
+            }
+            let apart = part.among(|t| !weights.every[t]);
+            for (place, count) in apart.runs(values.most()) {
+                let rows = values.rows(part.row(place), count, &mut copy);
+                for (j, value) in rows.chunks_exact(width.max(1)).enumerate() {
+                    add_apart(s, weights, (value, place + j), sums, stride);
+                }
             }
         }
     }

@@ -9,6 +9,7 @@
 //! What is not finite in a visible row shows in the result. Then the computation is done once more in f64 (`exact`),
 //! element by element: it finds the place, or the result after all.
 
+mod decode;
 mod exact;
 mod group;
 mod head;
@@ -147,7 +148,7 @@ pub fn paged_attention(
 /// Bytes of queries in their three orders, scores, weights and sums of one block of rows.
 fn tile_bytes(line: usize, size: usize, width: usize) -> u64 {
     let rows = line.min(split::BLOCK) as u64;
-    let row = [size, 3 * size, width, 2 * super::visibility::TILE];
+    let row = [size, 3 * size, width, super::visibility::SPAN];
     let row = row
         .iter()
         .fold(0u64, |sum, x| sum.saturating_add(*x as u64));

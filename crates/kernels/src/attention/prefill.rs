@@ -36,7 +36,7 @@ struct Seen {
 pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
     s: S,
     core: &Core<'_, '_, T>,
-    mut head: H,
+    head: H,
     work: Work,
     found: Found<'_, T::Acc>,
 ) {
@@ -71,7 +71,6 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
                 *slot = *x;
             }
         }
-        head.begin(s, &rows, size);
     }
 
     let mut seen = Seen {
@@ -90,7 +89,7 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
         for (met, bits) in met.iter_mut().zip(seen.rows) {
             *met |= bits != 0;
         }
-        let parts = || head.parts((low, end), start, seen.any);
+        let parts = || head.parts((low, end), start, [seen.any]);
         let keys = || parts().map(|(segment, part)| (segment.keys, part));
         let mut tile: [&[T::Acc]; TILE] = [&[]; TILE];
         if seen.any != u64::MAX || !lend(keys(), &mut tile) {
@@ -147,7 +146,7 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
 /// Finds the rows of a tile where they lie; false when one is not there as an accumulator's row.
 #[inline(always)]
 fn lend<'s, E: Accumulator, W: Widen<'s, E>>(
-    parts: impl Iterator<Item = (W, Part)>,
+    parts: impl Iterator<Item = (W, Part<1>)>,
     rows: &mut [&'s [E]; TILE],
 ) -> bool {
     for (source, part) in parts {
@@ -162,7 +161,7 @@ fn lend<'s, E: Accumulator, W: Widen<'s, E>>(
 #[inline(always)]
 fn widen<'s, E: Accumulator, W: Widen<'s, E>, S: Simd<E>>(
     s: S,
-    parts: impl Iterator<Item = (W, Part)>,
+    parts: impl Iterator<Item = (W, Part<1>)>,
     written: u64,
     copy: &mut [E],
     stride: usize,

@@ -8,7 +8,7 @@
 
 use super::cache::Cache;
 use super::online_softmax::Row;
-use super::{Core, decode, prefill};
+use super::{Core, prefill};
 use crate::matmul::micro::narrow;
 use crate::pool::{RowLayout, Rows};
 use crate::scratch::Scratch;
@@ -21,17 +21,19 @@ use crate::{Compute, KernelError};
 pub(super) const FEW: usize = 16;
 /// Rows of a block: a multiple of what every matrix kernel takes at a time.
 pub(super) const BLOCK: usize = 96;
-/// Fewest keys of a chunk.
-const CHUNK: usize = 256;
 /// Most chunks that the keys of a block are cut into.
 const CHUNKS: usize = 64;
+/// Tasks that are enough for any number of threads to be even; more would only be more beginnings.
+const TASKS: usize = 128;
 /// With this many blocks, threads have enough to do without chunks.
 const ENOUGH: usize = 64;
 
 /// How a problem is cut.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    /// Rows that share a key/value head.
+    /// Key/value heads whose rows are one line: one, or all of a batch row.
+    heads: usize,
+    /// Rows of a line.
     line: usize,
     /// Rows of a block.
     block: usize,
@@ -46,23 +48,32 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<T: Real>(core: &Core<'_, '_, T>) -> Plan {
-        let line = core.group() * core.length;
-        let block = line.clamp(1, BLOCK);
+    fn new<T: Real, C: Cache<T::Acc>>(core: &Core<'_, '_, T>) -> Plan {
+        let own = core.group() * core.length;
+        let together = C::TOGETHER && (1..=FEW).contains(&own);
+        let heads = if together { core.kv_heads } else { 1 };
+        let line = heads * own;
+        let block = match together {
+            true => line.min(BLOCK / own * own),
+            false => line.clamp(1, BLOCK),
+        };
         let across = line.div_ceil(block);
         let stride = core.value_size.next_multiple_of(16);
-        let blocks = (core.batch * core.kv_heads).saturating_mul(across);
+        let lines = core.batch * core.kv_heads / heads.max(1);
+        let blocks = lines.saturating_mul(across);
         // Few rows are bound by memory: chunks cost them nothing and even out the load.
-        let whole = line > FEW && blocks >= ENOUGH;
+        let whole = own > FEW && blocks >= ENOUGH;
         let chunk = if whole {
             core.total.max(1)
         } else {
+            let chunks = TASKS.div_ceil(blocks.max(1)).min(CHUNKS);
             core.total
-                .div_ceil(CHUNKS)
+                .div_ceil(chunks)
                 .next_multiple_of(super::visibility::SPAN)
-                .max(CHUNK)
+                .max(super::visibility::SPAN)
         };
         Plan {
+            heads,
             line,
             block,
             across,
@@ -78,9 +89,9 @@ impl Plan {
 pub(super) struct Work {
     /// Batch row.
     pub(super) batch: usize,
-    /// Key/value head.
+    /// Key/value head, the first one of its line.
     pub(super) kv_head: usize,
-    /// First row among those that share the head.
+    /// First row of the line.
     pub(super) first: usize,
     /// Rows.
     pub(super) count: usize,
@@ -169,7 +180,8 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
     out: &mut [T],
     layout: &RowLayout,
 ) -> Result<(), KernelError> {
-    let plan = Plan::new(core);
+    let plan = Plan::new::<T, C>(core);
+    let lines = (core.kv_heads / plan.heads.max(1)).max(1);
     let parallel = compute.parallel(core.work());
     let refused = KernelError::Length {
         operand: "attention output",
@@ -183,8 +195,8 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
                 let mut found = [Row::new(); BLOCK];
                 let mut sums = T::Acc::scratch(rows.count * plan.stride);
                 let work = Work {
-                    batch: rows.line / core.kv_heads,
-                    kv_head: rows.line % core.kv_heads,
+                    batch: rows.line / lines,
+                    kv_head: rows.line % lines,
                     first: rows.first,
                     count: rows.count,
                     low: 0,
@@ -215,9 +227,8 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
     if !layout.fits(out.len()) {
         return Err(refused);
     }
-    let lines = core.batch * core.kv_heads;
     let each = (plan.stride + 2) * plan.block;
-    let Some(len) = lines
+    let Some(len) = (core.batch * lines)
         .checked_mul(plan.across * plan.chunks)
         .and_then(|tasks| tasks.checked_mul(each))
     else {
@@ -231,8 +242,8 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
             let (line, first) = (block / plan.across, block % plan.across * plan.block);
             let low = chunk * plan.chunk;
             let work = Work {
-                batch: line / core.kv_heads,
-                kv_head: line % core.kv_heads,
+                batch: line / lines,
+                kv_head: line % lines,
                 first,
                 count: plan.block.min(plan.line - first),
                 low,
@@ -293,12 +304,9 @@ impl<T: Real, C: Cache<T::Acc>> Op<T::Acc> for Pass<'_, '_, '_, T, C> {
         } = self;
         found.rows.fill(Row::new());
         found.sums.fill(T::Acc::ZERO);
-        let Some(head) = cache.head(work.batch, work.kv_head) else {
-            return; // batch row and head are in range
-        };
-        if work.count <= FEW {
-            decode::pass(s, core, head, work, found);
-        } else {
+        if work.count <= FEW || core.group() * core.length <= FEW {
+            cache.few(s, core, work, found);
+        } else if let Some(head) = cache.head(work.batch, work.kv_head) {
             prefill::pass(s, core, head, work, found);
         }
     }

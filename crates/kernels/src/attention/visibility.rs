@@ -7,9 +7,9 @@ use refeed_values::View;
 /// Keys of a tile; one bit each in a `u64`.
 pub(super) const TILE: usize = 64;
 /// Tiles of a span.
-pub(super) const TILES: usize = 4;
-/// Keys that few query rows are multiplied with before the first of their values is added. The longer keys and values are
-/// read each for themselves, the further ahead the processor reads; both of a span fit the second cache.
+pub(super) const TILES: usize = 8;
+/// Keys that few query rows are multiplied with before the first of their values is added: the longer a stream of rows is,
+/// the less of it is spent on beginnings, when nothing is under way yet.
 pub(super) const SPAN: usize = TILES * TILE;
 
 /// A mask, broadcast as NumPy does to `[batch, query_heads, length, keys]`. Its last axis may be shorter than the

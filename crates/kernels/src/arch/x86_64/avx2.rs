@@ -1,6 +1,6 @@
 //! AVX2 with FMA and F16C: eight f32 a register.
 
-use crate::simd::{Simd, exp_f32};
+use crate::simd::{Op, Simd, exp_f32};
 use half::{bf16, f16};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -46,6 +46,10 @@ impl Simd<f32> for Avx2 {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(x[..8].as_ptr().cast()));
             _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))
         }
+    }
+    #[inline(always)]
+    fn apart<O: Op<f32>>(self, op: O) -> O::Output {
+        self.apart_f32(op)
     }
     #[inline(always)]
     fn in_turn(self, v: __m256) -> __m256 {

@@ -1,6 +1,6 @@
 //! AVX-512 (F, BW, VL, DQ): sixteen f32 a register.
 
-use crate::simd::{Simd, exp_f32};
+use crate::simd::{Op, Simd, exp_f32};
 use half::{bf16, f16};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -47,6 +47,10 @@ impl Simd<f32> for Avx512 {
             let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x[..16].as_ptr().cast()));
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
         }
+    }
+    #[inline(always)]
+    fn apart<O: Op<f32>>(self, op: O) -> O::Output {
+        self.apart_f32(op)
     }
     #[inline(always)]
     fn in_turn(self, v: __m512) -> __m512 {

@@ -210,11 +210,24 @@ impl<'a> Pages<'a> {
     }
 
     /// Pages from one on.
-    pub(super) fn from(self, mut at: At) -> impl Iterator<Item = &'a Page> {
-        std::iter::from_fn(move || {
-            let page = self.get(at)?;
-            at = self.after(at);
-            Some(page)
-        })
+    pub(super) fn from(self, at: At) -> Walk<'a> {
+        Walk { pages: self, at }
+    }
+}
+
+/// Pages one after another; see [`Pages::from`].
+#[derive(Debug, Clone)]
+pub(super) struct Walk<'a> {
+    pages: Pages<'a>,
+    at: At,
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = &'a Page;
+
+    fn next(&mut self) -> Option<&'a Page> {
+        let page = self.pages.get(self.at)?;
+        self.at = self.pages.after(self.at);
+        Some(page)
     }
 }

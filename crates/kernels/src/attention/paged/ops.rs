@@ -4,8 +4,8 @@
 use super::super::cells::{
     Cells, Codes2, Codes4, Codes8, Numbers, arrange, arranged_len, in_order, load_part,
 };
-use super::super::few::{add_run, score_run};
-use super::super::rows::{By, RowRuns, Run, filled_up, scores, values};
+use super::super::few::{Run, add_run, score_run};
+use super::super::rows::{By, filled_up, scores, values};
 use super::super::visibility::SPAN;
 use crate::Isa;
 use crate::scratch::{Lent, Scratch};
@@ -17,11 +17,23 @@ use refeed_values::DType;
 
 /// Rows of one kind.
 #[derive(Clone, Copy)]
-pub(in crate::attention) enum Lists<'r> {
-    Float(RowRuns<'r, f32>),
-    Float16(RowRuns<'r, f16>),
-    Bfloat16(RowRuns<'r, bf16>),
-    Codes(DType, RowRuns<'r, u8>),
+pub(in crate::attention) enum AnyRun<'r> {
+    Float(Run<'r, f32>),
+    Float16(Run<'r, f16>),
+    Bfloat16(Run<'r, bf16>),
+    Codes(DType, Run<'r, u8>),
+}
+
+impl AnyRun<'_> {
+    /// Heads that the rows are of.
+    pub(in crate::attention) fn heads(&self) -> usize {
+        match self {
+            AnyRun::Float(run) => run.heads,
+            AnyRun::Float16(run) => run.heads,
+            AnyRun::Bfloat16(run) => run.heads,
+            AnyRun::Codes(_, run) => run.heads,
+        }
+    }
 }
 
 /// Evaluates an expression with the type of the cells that hold codes of a storage type, as `$cells`.
@@ -69,16 +81,64 @@ pub(in crate::attention) enum Scales<'a> {
     Columns(&'a [f32], &'a [f32]),
 }
 
-/// Query rows in the orders that codes come up in.
+/// Query rows of some heads, in the orders that codes come up in.
 pub(in crate::attention) struct Queries {
-    count: usize,
+    /// Rows of a head.
+    line: usize,
+    size: usize,
     stride: [usize; 3],
-    /// For one, two and four codes a byte; empty where no page has them.
+    /// For one, two and four codes a byte; empty where no page has them. Each head has as many rows as [`filled_up`] says.
     rows: [Option<Lent<f32>>; 3],
     /// As they are, one after another.
     plain: Lent<f32>,
     /// Sum of each row.
     sums: Lent<f32>,
+}
+
+/// The query rows of some heads.
+#[derive(Clone, Copy)]
+pub(in crate::attention) struct HeadQueries<'a> {
+    all: &'a Queries,
+    first: usize,
+    heads: usize,
+}
+
+impl Queries {
+    /// Those of `heads` heads from head `first` on.
+    pub(in crate::attention) fn of(&self, first: usize, heads: usize) -> HeadQueries<'_> {
+        HeadQueries {
+            all: self,
+            first,
+            heads,
+        }
+    }
+}
+
+impl<'a> HeadQueries<'a> {
+    /// Rows of a head.
+    fn line(self) -> usize {
+        self.all.line
+    }
+
+    /// As they are.
+    fn plain(self) -> &'a [f32] {
+        let each = self.all.line * self.all.size;
+        &self.all.plain[self.first * each..][..self.heads * each]
+    }
+
+    /// Those of a head in the order for so many codes a byte, and from one row to the next; `None` when it was not laid out.
+    fn arranged(self, head: usize, parts: usize) -> Option<(&'a [f32], usize)> {
+        let order = order(parts);
+        let stride = self.all.stride[order];
+        let each = filled_up(self.all.line) * stride;
+        let all = self.all.rows[order].as_ref()?;
+        Some((&all[(self.first + head) * each..][..each], stride))
+    }
+
+    /// Sum of each row of a head.
+    fn sums(self, head: usize) -> &'a [f32] {
+        &self.all.sums[(self.first + head) * self.all.line..][..self.all.line]
+    }
 }
 
 /// Which of the three orders.
@@ -90,6 +150,8 @@ fn order(parts: usize) -> usize {
 pub(in crate::attention) struct Arrange<'a> {
     pub(in crate::attention) queries: &'a [f32],
     pub(in crate::attention) size: usize,
+    /// Rows of a head.
+    pub(in crate::attention) line: usize,
     /// Which orders are needed, by the logarithm of the codes in a byte.
     pub(in crate::attention) needed: [bool; 3],
 }
@@ -100,8 +162,9 @@ impl Op<f32> for Arrange<'_> {
     #[inline(always)]
     fn run<S: Simd<f32>>(self, s: S) -> Queries {
         let size = self.size.max(1);
+        let line = self.line.max(1);
         let count = self.queries.len() / size;
-        let memory = filled_up(count);
+        let heads = count / line;
         let mut sums = f32::scratch(count);
         let ones = s.splat(1.0);
         for (row, slot) in self.queries.chunks_exact(size).zip(sums.iter_mut()) {
@@ -120,22 +183,27 @@ impl Op<f32> for Arrange<'_> {
             }
             let parts = 1 << order;
             stride[order] = arranged_len::<S>(size, parts);
-            let mut all = f32::scratch(memory * stride[order]);
-            let (own, rest) = all.split_at_mut(count * stride[order]);
-            let slots = own.chunks_exact_mut(stride[order]);
-            for (row, slot) in self.queries.chunks_exact(size).zip(slots) {
-                arrange::<S>(row, parts, slot);
+            let each = filled_up(line) * stride[order];
+            let mut all = f32::scratch(heads * each);
+            let lines = self.queries.chunks_exact(line * size);
+            for (rows, slots) in lines.zip(all.chunks_exact_mut(each)) {
+                let (own, rest) = slots.split_at_mut(line * stride[order]);
+                let slots = own.chunks_exact_mut(stride[order]);
+                for (row, slot) in rows.chunks_exact(size).zip(slots) {
+                    arrange::<S>(row, parts, slot);
+                }
+                rest.fill(0.0);
             }
-            rest.fill(0.0);
             rows[order] = Some(all);
         }
         let mut plain = f32::scratch(self.queries.len());
         plain.copy_from_slice(self.queries);
         Queries {
-            plain,
-            count,
+            line,
+            size,
             stride,
             rows,
+            plain,
             sums,
         }
     }
@@ -144,16 +212,16 @@ impl Op<f32> for Arrange<'_> {
 /// Scores of all query rows with all rows.
 pub(in crate::attention) fn scores_of(
     isa: Isa,
-    queries: &Queries,
-    lists: Lists<'_>,
+    queries: HeadQueries<'_>,
+    rows: AnyRun<'_>,
     scales: Scales<'_>,
     out: &mut [f32],
 ) {
-    match lists {
-        Lists::Float(rows) => isa.run_f32(NumberScores { queries, rows, out }),
-        Lists::Float16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
-        Lists::Bfloat16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
-        Lists::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Scores::<'_, C> {
+    match rows {
+        AnyRun::Float(rows) => isa.run_f32(NumberScores { queries, rows, out }),
+        AnyRun::Float16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
+        AnyRun::Bfloat16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
+        AnyRun::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Scores::<'_, C> {
             queries,
             rows,
             scales,
@@ -164,8 +232,8 @@ pub(in crate::attention) fn scores_of(
 
 /// Scores of all query rows with rows of numbers.
 struct NumberScores<'a, T> {
-    queries: &'a Queries,
-    rows: RowRuns<'a, T>,
+    queries: HeadQueries<'a>,
+    rows: Run<'a, T>,
     out: &'a mut [f32],
 }
 
@@ -175,28 +243,13 @@ impl<T: Real<Acc = f32>> Op<f32> for NumberScores<'_, T> {
     #[inline(always)]
     fn run<S: Simd<f32>>(self, s: S) {
         let NumberScores { queries, rows, out } = self;
-        let size = rows.width;
-        let mut first = 0;
-        for &(keys, count, soon) in rows.runs {
-            score_run(
-                s,
-                &queries.plain,
-                size,
-                (keys, count),
-                soon,
-                &mut out[first..],
-            );
-            first += count;
-        }
-        for out in out.chunks_mut(SPAN) {
-            out[..first].iter_mut().for_each(|x| *x = checked(*x));
-        }
+        score_run(s, (queries.plain(), queries.line()), rows, out);
     }
 }
 
 struct Scores<'a, C: Cells> {
-    queries: &'a Queries,
-    rows: RowRuns<'a, C::Unit>,
+    queries: HeadQueries<'a>,
+    rows: Run<'a, C::Unit>,
     scales: Scales<'a>,
     out: &'a mut [f32],
 }
@@ -205,22 +258,32 @@ impl<C: Cells> Op<f32> for Scores<'_, C> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<f32>>(self, s: S) {
+    fn run<S: Simd<f32>>(mut self, s: S) {
+        for head in 0..self.rows.heads {
+            self.head(s, head);
+        }
+    }
+}
+
+impl<C: Cells> Scores<'_, C> {
+    #[inline(always)]
+    fn head<S: Simd<f32>>(&mut self, s: S, head: usize) {
         let Scores {
             queries,
             rows,
             scales,
-            out,
-        } = self;
-        let order = order(C::PARTS);
-        let (count, stride) = (queries.count, queries.stride[order]);
-        let tokens = rows.tokens();
-        let Some(arranged) = &queries.rows[order] else {
+            ..
+        } = *self;
+        let line = queries.line();
+        let out = &mut self.out[head * line * SPAN..];
+        let rows = rows.part(head, 0, rows.tokens);
+        let tokens = rows.tokens;
+        let Some((arranged, stride)) = queries.arranged(head, C::PARTS) else {
             return; // the orders of all pages were laid out
         };
         if let Scales::Columns(by, zeros) = scales {
             // The scales of columns are factors of the queries.
-            let mut own = f32::scratch(arranged.len() + stride + count);
+            let mut own = f32::scratch(arranged.len() + stride + line);
             let (scaled, rest) = own.split_at_mut(arranged.len());
             let (factors, shifts) = rest.split_at_mut(stride);
             let width = rows.width * C::PARTS;
@@ -237,35 +300,30 @@ impl<C: Cells> Op<f32> for Scores<'_, C> {
             for (row, slot) in scaled.chunks_exact(stride).zip(&mut *shifts) {
                 *slot = bodies::dot(s, row, factors);
             }
-            scores::<C, S>(s, (scaled, stride, count), &rows, out);
+            scores::<C, S>(s, (scaled, stride, line), rows, out);
             for (i, shift) in shifts.iter().enumerate() {
                 for x in &mut out[i * SPAN..][..tokens] {
-                    *x = checked(*x - shift);
+                    *x -= shift;
                 }
             }
             return;
         }
-        scores::<C, S>(s, (arranged, stride, count), &rows, out);
-        for i in 0..count {
-            let sum = queries.sums[i];
+        scores::<C, S>(s, (arranged, stride, line), rows, out);
+        for (i, sum) in queries.sums(head).iter().enumerate() {
             let out = &mut out[i * SPAN..][..tokens];
             match scales {
                 Scales::One(scale, zero) => {
                     let shift = zero * sum;
                     for x in out {
-                        *x = checked((*x - shift) * scale);
+                        *x = (*x - shift) * scale;
                     }
                 }
                 Scales::Rows(scales, zeros) => {
                     for ((x, scale), zero) in out.iter_mut().zip(scales).zip(zeros) {
-                        *x = checked((*x - zero * sum) * scale);
+                        *x = (*x - zero * sum) * scale;
                     }
                 }
-                Scales::Plain | Scales::Columns(..) => {
-                    for x in out {
-                        *x = checked(*x);
-                    }
-                }
+                Scales::Plain | Scales::Columns(..) => {}
             }
         }
     }
@@ -273,31 +331,32 @@ impl<C: Cells> Op<f32> for Scores<'_, C> {
 
 /// NaN for what is not finite: negative infinity would count as a key without weight.
 #[inline(always)]
-fn checked(x: f32) -> f32 {
+pub(super) fn checked(x: f32) -> f32 {
     x + 0.0 * x
 }
 
-/// Weights of a run of rows: of query `i` and row `t`, `values[i * SPAN + t]`.
+/// Weights of a run of rows: of query `i` of head `h` and row `t`, `values[(h * line + i) * SPAN + t]`.
 #[derive(Clone, Copy)]
 pub(in crate::attention) struct RunWeights<'a> {
     pub(in crate::attention) values: &'a [f32],
-    pub(in crate::attention) count: usize,
+    /// Queries of a head.
+    pub(in crate::attention) line: usize,
 }
 
 /// Adds all rows, weighted, to the sums.
 pub(in crate::attention) fn add_to(
     isa: Isa,
     weights: RunWeights<'_>,
-    lists: Lists<'_>,
+    rows: AnyRun<'_>,
     scales: Scales<'_>,
     (sums, stride): (&mut [f32], usize),
 ) {
     let out = (sums, stride);
-    match lists {
-        Lists::Float(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
-        Lists::Float16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
-        Lists::Bfloat16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
-        Lists::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Add::<'_, C> {
+    match rows {
+        AnyRun::Float(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
+        AnyRun::Float16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
+        AnyRun::Bfloat16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
+        AnyRun::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Add::<'_, C> {
             weights,
             rows,
             scales,
@@ -310,7 +369,7 @@ pub(in crate::attention) fn add_to(
 /// Adds rows of numbers, weighted, to the sums.
 struct NumberAdd<'a, T> {
     weights: RunWeights<'a>,
-    rows: RowRuns<'a, T>,
+    rows: Run<'a, T>,
     out: (&'a mut [f32], usize),
 }
 
@@ -319,20 +378,14 @@ impl<T: Real<Acc = f32>> Op<f32> for NumberAdd<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd<f32>>(self, s: S) {
-        let (sums, stride) = self.out;
-        let mut first = 0;
-        for &(values, count, soon) in self.rows.runs {
-            let weights = &self.weights.values[first..];
-            let sums = (&mut *sums, stride);
-            add_run(s, weights, (values, count), self.rows.width, soon, sums);
-            first += count;
-        }
+        let RunWeights { values, line } = self.weights;
+        add_run(s, (values, line), self.rows, self.out);
     }
 }
 
 struct Add<'a, C: Cells> {
     weights: RunWeights<'a>,
-    rows: RowRuns<'a, C::Unit>,
+    rows: Run<'a, C::Unit>,
     scales: Scales<'a>,
     sums: &'a mut [f32],
     stride: usize,
@@ -342,22 +395,35 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<f32>>(self, s: S) {
+    fn run<S: Simd<f32>>(mut self, s: S) {
+        for head in 0..self.rows.heads {
+            self.head(s, head);
+        }
+    }
+}
+
+impl<C: Cells> Add<'_, C> {
+    #[inline(always)]
+    fn head<S: Simd<f32>>(&mut self, s: S, head: usize) {
         let Add {
-            weights: RunWeights { values: w, count },
+            weights: RunWeights { values: w, line },
             rows,
             scales,
-            sums,
             stride,
-        } = self;
-        let tokens = rows.tokens();
+            ..
+        } = *self;
+        let count = line;
+        let w = &w[head * line * SPAN..];
+        let sums = &mut self.sums[head * line * stride..];
+        let rows = rows.one(head);
+        let tokens = rows.tokens;
         let row = |i: usize| &w[i * SPAN..][..tokens];
         match scales {
             Scales::Plain => {
-                values::<C, S>(s, (w, count), &rows, By::One, (sums, stride));
+                values::<C, S>(s, (w, count), rows, By::One, (sums, stride));
             }
             Scales::One(scale, zero) => {
-                values::<C, S>(s, (w, count), &rows, By::All(scale), (&mut *sums, stride));
+                values::<C, S>(s, (w, count), rows, By::All(scale), (&mut *sums, stride));
                 if zero != 0.0 {
                     for i in 0..count {
                         let shift = row(i).iter().sum::<f32>() * scale * zero;
@@ -374,7 +440,7 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
                         *slot = w * scale;
                     }
                 }
-                values::<C, S>(s, (&own, count), &rows, By::One, (&mut *sums, stride));
+                values::<C, S>(s, (&own, count), rows, By::One, (&mut *sums, stride));
                 if zeros.iter().any(|zero| *zero != 0.0) {
                     for (i, own) in own.chunks_exact(SPAN).enumerate() {
                         let shift = own.iter().zip(zeros).map(|(w, zero)| w * zero).sum::<f32>();
@@ -387,7 +453,7 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
             Scales::Columns(by, zeros) => {
                 let (by, zeros) = (&by[..stride], &zeros[..stride]);
                 let columns = By::Columns(by);
-                values::<C, S>(s, (w, count), &rows, columns, (&mut *sums, stride));
+                values::<C, S>(s, (w, count), rows, columns, (&mut *sums, stride));
                 for i in 0..count {
                     let sum = row(i).iter().sum::<f32>();
                     let slots = sums[i * stride..][..stride].iter_mut();
@@ -403,16 +469,16 @@ impl<C: Cells> Op<f32> for Add<'_, C> {
 /// Writes all rows as numbers, `stride` apart.
 pub(in crate::attention) fn widen_to(
     isa: Isa,
-    lists: Lists<'_>,
+    rows: AnyRun<'_>,
     scales: Scales<'_>,
     (out, stride): (&mut [f32], usize),
 ) {
     let out = (out, stride);
-    match lists {
-        Lists::Float(rows) => isa.run_f32(WidenRows::<'_, Numbers<f32>> { rows, scales, out }),
-        Lists::Float16(rows) => isa.run_f32(WidenRows::<'_, Numbers<f16>> { rows, scales, out }),
-        Lists::Bfloat16(rows) => isa.run_f32(WidenRows::<'_, Numbers<bf16>> { rows, scales, out }),
-        Lists::Codes(storage, rows) => {
+    match rows {
+        AnyRun::Float(rows) => isa.run_f32(WidenRows::<'_, Numbers<f32>> { rows, scales, out }),
+        AnyRun::Float16(rows) => isa.run_f32(WidenRows::<'_, Numbers<f16>> { rows, scales, out }),
+        AnyRun::Bfloat16(rows) => isa.run_f32(WidenRows::<'_, Numbers<bf16>> { rows, scales, out }),
+        AnyRun::Codes(storage, rows) => {
             with_codes!(storage, |C| isa.run_f32(WidenRows::<'_, C> {
                 rows,
                 scales,
@@ -423,7 +489,7 @@ pub(in crate::attention) fn widen_to(
 }
 
 struct WidenRows<'a, C: Cells> {
-    rows: RowRuns<'a, C::Unit>,
+    rows: Run<'a, C::Unit>,
     scales: Scales<'a>,
     out: (&'a mut [f32], usize),
 }
@@ -436,11 +502,9 @@ impl<'a, C: Cells> Op<f32> for WidenRows<'a, C> {
         let l = S::LANES;
         let (all, stride) = self.out;
         let width = self.rows.width * C::PARTS;
-        let units = self.rows.width;
-        let run =
-            |(all, count, _): Run<'a, C::Unit>| (0..count).map(move |t| &all[t * units..][..units]);
-        let rows = self.rows.runs.iter().copied().flat_map(run);
-        for (t, row) in rows.enumerate() {
+        let units = self.rows.head(0);
+        for t in 0..self.rows.tokens {
+            let row = &units[t * self.rows.width..][..self.rows.width];
             let out = &mut all[t * stride..][..width];
             for (units, out) in row.chunks(l).zip(out.chunks_mut(l * C::PARTS)) {
                 let held = match units.len() == l {

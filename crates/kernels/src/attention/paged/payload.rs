@@ -228,19 +228,6 @@ impl PageRows {
         }
     }
 
-    /// The rows of a slice as bytes, and bytes of a row; nothing for those that are decoded first.
-    pub(super) fn bytes(&self, slice: usize) -> (&[u8], usize) {
-        let width = self.extents[3];
-        let (bytes, each) = match &self.held {
-            Held::Float(rows) => (rows.bytes(slice), 4 * width),
-            Held::Float16(rows) => (rows.bytes(slice), 2 * width),
-            Held::Bfloat16(rows) => (rows.bytes(slice), 2 * width),
-            Held::Codes(codes) => (codes.bytes.bytes(slice), width / codes.parts()),
-            Held::Apart(..) => (None, width),
-        };
-        (bytes.unwrap_or_default(), each)
-    }
-
     /// Whether rows of both can be joined to one list.
     pub(super) fn joins(&self, other: &PageRows) -> bool {
         match (&self.held, &other.held) {

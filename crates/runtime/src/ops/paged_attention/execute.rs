@@ -456,10 +456,30 @@ impl PagedAttention {
                 first = count;
             }
         }
+        // The pages of one call lie one behind the other, keys and values each for themselves, as they will be read.
+        let mut reserves: Option<[Allocator; 2]> = None;
         while first < length {
             let count = options.block_size.min(length - first);
-            let key = keys.payload(first, count, &mut *allocate)?;
-            let value = values.payload(first, count, &mut *allocate)?;
+            let mut payload = |new: &NewRows<'_>, reserve: Option<&Allocator>| match reserve {
+                Some(memory) => new.payload(first, count, &mut |dtype, shape| {
+                    Ok(TensorMut::new(memory, dtype, shape)?)
+                }),
+                None => new.payload(first, count, &mut *allocate),
+            };
+            let [key_memory, value_memory] = match &reserves {
+                Some([key, value]) => [Some(key), Some(value)],
+                None => [None, None],
+            };
+            let key = payload(&keys, key_memory)?;
+            let value = payload(&values, value_memory)?;
+            if reserves.is_none() {
+                let pages = (length - first).div_ceil(options.block_size.max(1)) - 1;
+                let reserve = |payload| {
+                    let bytes = usize::try_from(payload_bytes(payload)).unwrap_or(usize::MAX);
+                    memory.reserving(bytes.saturating_mul(pages))
+                };
+                reserves = Some([reserve(&key), reserve(&value)]);
+            }
             copied += payload_bytes(&key) + payload_bytes(&value);
             present.push(new_page(past + first, count, key, value)?)?;
             first += count;
