@@ -138,7 +138,11 @@ pub fn paged_attention(
     if !compute.pool.ended() && !out.iter().all(|x| x.is_finite()) {
         exact::attention(problem, [heads, kv_heads], out)?;
     }
-    let line = heads / kv_heads.max(1) * length;
+    let own = heads / kv_heads.max(1) * length;
+    let line = match own <= split::FEW {
+        true => heads * length, // those of all heads are one task's
+        false => own,
+    };
     Ok(PagedWork {
         decoded_bytes: cache.decoded_bytes(),
         tile_bytes: tile_bytes(line, size, width),

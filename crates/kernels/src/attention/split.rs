@@ -82,6 +82,11 @@ impl Plan {
             stride,
         }
     }
+
+    /// Lines of a batch row.
+    fn lines(&self, kv_heads: usize) -> usize {
+        (kv_heads / self.heads.max(1)).max(1)
+    }
 }
 
 /// The rows and keys of one task.
@@ -181,7 +186,7 @@ pub(super) fn run<T: Real, C: Cache<T::Acc>>(
     layout: &RowLayout,
 ) -> Result<(), KernelError> {
     let plan = Plan::new::<T, C>(core);
-    let lines = (core.kv_heads / plan.heads.max(1)).max(1);
+    let lines = plan.lines(core.kv_heads);
     let parallel = compute.parallel(core.work());
     let refused = KernelError::Length {
         operand: "attention output",
@@ -384,7 +389,7 @@ impl<T: Real> Op<T::Acc> for Merge<'_, '_, '_, T> {
                 let from = 2 * plan.block + i * plan.stride;
                 bodies::axpy(s, factor, &chunk[from..][..plan.stride], &mut sums);
             }
-            let kv_head = rows.line % core.kv_heads;
+            let kv_head = rows.line % plan.lines(core.kv_heads);
             let head = kv_head * core.group() + (rows.first + i) / core.length;
             let out = rows.row(i);
             let sums = &mut sums[..out.len()];

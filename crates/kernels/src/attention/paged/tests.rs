@@ -420,6 +420,67 @@ fn windows_masks_lengths_and_groups() {
 }
 
 #[test]
+fn rows_of_whole_registers() {
+    let lengths = [(16, 16), (3, 3), (1, 2), (33, 40), (64, 64), (5, 16)];
+    for kept in [
+        Kept::Dense(DType::Float),
+        Kept::Dense(DType::Float16),
+        Kept::Dense(DType::Bfloat16),
+        Kept::Affine(DType::Int8, None, None),
+        Kept::Affine(DType::Uint8, Some(1), None),
+        Kept::Affine(DType::Int4, Some(3), None),
+        Kept::Affine(DType::Uint4, None, None),
+        Kept::Affine(DType::Int2, Some(2), None),
+        Kept::Affine(DType::Uint2, None, None),
+    ] {
+        for (heads, kv_heads) in [(1, 1), (4, 2), (3, 1), (4, 1), (7, 1), (10, 2)] {
+            for (size, width) in [(128, 64), (64, 128)] {
+                let e = Extents {
+                    batch: 1,
+                    heads,
+                    kv_heads,
+                    new: 1,
+                    size,
+                    width,
+                };
+                let what = format!("{kept:?}, {heads}/{kv_heads} heads of {size} and {width}");
+                check(&what, &e, &lengths, |_| (kept, kept), true, None);
+            }
+        }
+    }
+}
+
+/// More heads than a task takes, short pages among long ones, and several spans.
+#[test]
+fn many_heads_of_several_batch_rows() {
+    let lengths: Vec<(usize, usize)> = (0..60).map(|i| (1 + i * 7 % 31, 32)).collect();
+    let kept = |page: usize| match page % 8 {
+        0..=3 => (Kept::Dense(DType::Float), Kept::Dense(DType::Float16)),
+        4 | 5 => (
+            Kept::Affine(DType::Int8, Some(1), None),
+            Kept::Affine(DType::Int4, None, None),
+        ),
+        _ => (
+            Kept::Affine(DType::Uint2, None, None),
+            Kept::Dense(DType::Float),
+        ),
+    };
+    for (kv_heads, new) in [(50, 1), (7, 5)] {
+        let e = Extents {
+            batch: 2,
+            heads: 3 * kv_heads,
+            kv_heads,
+            new,
+            size: 16,
+            width: 8,
+        };
+        let what = format!("{kv_heads} heads, {new} new");
+        check(&what, &e, &lengths, kept, true, None);
+        check(&what, &e, &lengths, kept, true, Some(100));
+    }
+}
+
+#[test]
 fn an_empty_cache_and_long_ones() {
     let kept = |_| (Kept::Dense(DType::Float), Kept::Dense(DType::Float));
     check("empty", &SMALL, &[], kept, true, None);
