@@ -29,6 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Rounds that a worker looks for the next job before it sleeps. They take 49 us on a Zen 4 (`cargo bench -p refeed-benches
 /// --bench pool`): some times what waking it would cost, and longer than the gaps between the nodes of a step are.
@@ -37,14 +38,17 @@ const SPIN: usize = 2000;
 /// Most tasks that a thread does between two [`Watch::look`]s.
 const LOOK_EVERY: usize = 64;
 
+/// Tasks that together take less than this are looked between more seldom.
+const SHORT: Duration = Duration::from_millis(1);
+
 /// Ends work before all of its tasks have begun.
 pub trait Watch: Sync + std::fmt::Debug {
     /// Whether the work is to end. Any thread asks, before each task; it costs next to nothing, and once it is true it
     /// stays so.
     fn ended(&self) -> bool;
 
-    /// The same, asked before some tasks only, where there is time for a clock: of a thread's tasks the second, the
-    /// fourth, the eighth and so on, later every 64th.
+    /// The same, asked where there is time for more than that: between long tasks, and every now and then between short
+    /// ones.
     fn look(&self) -> bool {
         self.ended()
     }
@@ -57,6 +61,15 @@ struct Pace<'w> {
     left: usize,
     /// Tasks between the last look and the next.
     stride: usize,
+    looked: Option<Instant>,
+}
+
+/// Tasks until the next look, when the last `stride` ones took `span`.
+fn next_stride(stride: usize, span: Duration) -> usize {
+    match span < SHORT {
+        true => (2 * stride).min(LOOK_EVERY),
+        false => 1,
+    }
 }
 
 impl<'w> Pace<'w> {
@@ -65,6 +78,7 @@ impl<'w> Pace<'w> {
             watch,
             left: 2,
             stride: 1,
+            looked: None,
         }
     }
 
@@ -75,8 +89,10 @@ impl<'w> Pace<'w> {
         if self.left > 0 {
             return !watch.ended();
         }
-        // Tasks of a job are alike: when the first ones are short, the others are.
-        self.stride = (2 * self.stride).min(LOOK_EVERY);
+        let now = Instant::now();
+        if let Some(before) = self.looked.replace(now) {
+            self.stride = next_stride(self.stride, now - before);
+        }
         self.left = self.stride;
         !watch.look()
     }

@@ -289,16 +289,29 @@ fn work_that_has_ended_does_not_begin() {
 }
 
 #[test]
-fn the_clock_is_looked_at_seldom_once_tasks_prove_short() {
+fn looks_are_as_frequent_as_tasks_are_long() {
+    let short = Duration::from_micros(900);
+    let strides = (0..8).scan(1, |stride, _| {
+        *stride = next_stride(*stride, short);
+        Some(*stride)
+    });
+    assert_eq!(strides.collect::<Vec<_>>(), [2, 4, 8, 16, 32, 64, 64, 64]);
+    assert_eq!(next_stride(64, SHORT), 1);
+
     let pool = ThreadPool::new(1);
-    for (tasks, looks) in [(1, 0), (2, 1), (3, 1), (4, 2), (128, 7), (64 * 10, 15)] {
+    let looks = |tasks, task: &(dyn Fn() + Sync)| {
         let watch = Once::default();
-        let threads = Threads::new(&pool).watched(&watch);
         let count = AtomicUsize::new(0);
-        threads.run(tasks, false, |_| {
+        Threads::new(&pool).watched(&watch).run(tasks, false, |_| {
             count.fetch_add(1, Ordering::Relaxed);
+            task();
         });
         assert_eq!(count.load(Ordering::Relaxed), tasks);
-        assert_eq!(watch.looks.load(Ordering::Relaxed), looks, "{tasks}");
-    }
+        watch.looks.load(Ordering::Relaxed)
+    };
+    // Before each but the first.
+    assert_eq!(looks(20, &|| std::thread::sleep(2 * SHORT)), 19);
+    assert_eq!((looks(1, &|| ()), looks(2, &|| ())), (0, 1));
+    let many = looks(6400, &|| ());
+    assert!((100..6400).contains(&many), "{many}");
 }

@@ -541,6 +541,37 @@ fn numbers_that_are_not_finite_are_found() {
     }
 }
 
+#[derive(Debug)]
+struct Ended;
+
+impl crate::pool::Watch for Ended {
+    fn ended(&self) -> bool {
+        true
+    }
+}
+
+/// What is left of work that was ended early is not computed once more in f64, however little of it is finite.
+#[test]
+fn work_that_was_ended_is_not_done_again() {
+    let rows = RuntimeValue::from(Tensor::from_slice(&[1, 1, 2, 4], &[f32::NAN; 8]).unwrap());
+    let pages = [Arc::new(
+        PageGroup::of([&page(0, 2, &rows, &rows)]).unwrap(),
+    )];
+    let problem = PagedProblem {
+        query: View::from_slice(&[1f32; 4], &[1, 1, 1, 4]).unwrap(),
+        key: View::from_slice(&[1f32; 4], &[1, 1, 1, 4]).unwrap(),
+        value: View::from_slice(&[1f32; 4], &[1, 1, 1, 4]).unwrap(),
+        pages: &pages,
+        past: 2,
+        causal: true,
+        left_window: None,
+    };
+    let (compute, mut out) = (Compute::default(), [f32::NAN; 4]);
+    assert!(paged_attention(&compute.watched(&Ended), &problem, &mut out).is_ok());
+    assert!(out.iter().all(|x| x.is_nan()));
+    assert!(paged_attention(&compute, &problem, &mut out).is_err());
+}
+
 /// A code that stands for a number beyond FLOAT is refused where it is seen, though a query of zeros would hide it.
 #[test]
 fn codes_beyond_float_are_found() {
