@@ -2,8 +2,8 @@
 //!
 //! A dense cache is one segment, a paged one has a segment a page. The walk over keys goes in tiles of 64 (with few query
 //! rows in spans of several) whose first keys are multiples of their length, so that results do not depend on where segments
-//! end; a tile may have several segments and a segment several tiles. How rows are stored is theirs to know: few query rows are multiplied with rows where they
-//! lie (`FewHead`), many query rows with rows that were lent or widened first (`Widen`).
+//! end; a tile may have several segments and a segment several tiles. How rows are stored is theirs to know: few query rows
+//! are multiplied with rows where they lie (`FewHead`), many query rows with rows that were lent or widened first (`Widen`).
 //!
 //! All methods that take a vector token are `#[inline(always)]`, for the reason given at the crate head.
 

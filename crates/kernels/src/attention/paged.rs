@@ -1,8 +1,8 @@
 //! Attention to a cache in pages, and to new keys and values behind it.
 //!
 //! Pages say themselves how their keys and values are stored, and are prepared once, in groups ([`PageGroup`]). The walk over keys is that of every cache
-//! (`cache`): a page is a segment, and neighbouring short pages that are stored alike are one, so that pages of one token
-//! cost little more than others. Codes are multiplied as they are, `q·k = scale · (Σ q·code - zero · Σ q)`, and no decoded
+//! (`cache`): a page is a segment, and neighbouring short pages that are stored alike are one, copied to one place. Few query
+//! rows meet a page with all heads at once (`decode`), as its rows lie in memory. Codes are multiplied as they are, `q·k = scale · (Σ q·code - zero · Σ q)`, and no decoded
 //! copy of them is written; only layouts whose scales change within a row, and rows that begin within a byte, are decoded
 //! first, sixteen rows at a time (`apart`).
 //!
