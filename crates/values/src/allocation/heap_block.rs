@@ -134,9 +134,10 @@ impl Reserve {
             return None;
         }
         if self.room < size {
-            let len = self.left.min(PIECE).checked_next_multiple_of(HUGE_PAGE)?;
-            if len < HUGE.max(size) {
-                return None;
+            let left = self.left.min(PIECE);
+            let len = left.checked_next_multiple_of(HUGE_PAGE)?;
+            if left < HUGE_PAGE / 2 || len < size {
+                return None; // half a huge page would be lost, or more
             }
             let (mapping, first) = huge_pages(len)?;
             self.left = self.left.saturating_sub(len);
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_reserve_that_is_small_or_used_up_gives_nothing() {
-        assert!(Reserve::new(HUGE_PAGE).block(64).is_none());
+        assert!(Reserve::new(HUGE_PAGE / 2 - 1).block(64).is_none());
         let mut reserve = Reserve::new(HUGE);
         assert!(reserve.block(0).is_none());
         assert!(reserve.block(usize::MAX).is_none());
