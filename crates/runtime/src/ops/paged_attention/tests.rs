@@ -244,8 +244,9 @@ fn the_memo_is_free_while_numbers_are_computed() {
                 (&memory, &mut allocate),
             )
             .unwrap();
-        // Y, three inputs as FLOAT, the sums as FLOAT, and two payloads of two pages.
-        assert!(asked >= 1 + 3 + 1 + 4, "{asked}");
+        // Y, three inputs as FLOAT, the sums as FLOAT, and two payloads of the first page; what is for those behind it lies
+        // together and is not asked for here.
+        assert!(asked >= 1 + 3 + 1 + 2, "{asked}");
     }
 }
 
