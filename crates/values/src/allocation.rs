@@ -121,7 +121,7 @@ impl Allocator {
     }
 
     /// An allocator under the same budget for `bytes` bytes in many blocks that are read one after the other: they lie one behind
-    /// the other as far as the system allows, and go back to it in pieces of 8 MiB. Nothing is charged before it is allocated.
+    /// the other as far as the system allows, and go back to it in pieces of 2 MiB. Nothing is charged before it is allocated.
     pub fn reserving(&self, bytes: usize) -> Allocator {
         let reserve = self.source.is_none().then(|| Reserve::new(bytes));
         Allocator {

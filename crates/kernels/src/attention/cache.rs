@@ -38,6 +38,9 @@ pub(super) trait Cache<E: Accumulator>: Sync {
 
 /// Keys and values of one head.
 pub(super) trait Head<E: Accumulator> {
+    /// Whether a score that is not finite must show as NaN in the result: negative infinity would count as a key without
+    /// weight.
+    const FINITE: bool = false;
     /// How a segment's keys are read.
     type Keys<'s>: Widen<'s, E>
     where

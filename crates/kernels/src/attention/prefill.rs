@@ -97,6 +97,11 @@ pub(super) fn pass<T: Real, H: Head<T::Acc>, S: Simd<T::Acc>>(
             place(key_copy, size, &mut tile);
         }
         products(s, &tile, queries, size, all, &seen, scores);
+        if H::FINITE {
+            for score in scores.iter_mut() {
+                *score = *score + T::Acc::ZERO * *score;
+            }
+        }
         weigh(
             s,
             core,

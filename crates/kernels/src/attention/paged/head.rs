@@ -175,6 +175,7 @@ impl<'a> PagedHead<'_, 'a> {
 }
 
 impl<'s, 'a> Head<f32> for PagedHead<'s, 'a> {
+    const FINITE: bool = true;
     type Keys<'h>
         = Side<'h, 's, 'a, false>
     where

@@ -660,6 +660,35 @@ fn large_numbers_have_a_result() {
     }
 }
 
+/// The first product of a score is beyond f32 and the score is not, with few query rows a head and with many.
+#[test]
+fn scores_that_overflow_on_the_way_have_a_result() {
+    let value = |rows: &[f32]| RuntimeValue::from(Tensor::from_slice(&[1, 1, 1, 2], rows).unwrap());
+    let pages = [Arc::new(
+        PageGroup::of([&page(0, 1, &value(&[-1e30, 2e30]), &value(&[5.0, -5.0]))]).unwrap(),
+    )];
+    for (heads, new) in [(1, 1), (16, 1), (17, 1), (1, 16), (1, 17), (4, 5), (1, 200)] {
+        let query = vec![1e20f32; heads * new * 2];
+        let (key, zeros) = (vec![1f32; new * 2], vec![0f32; new * 2]);
+        let problem = PagedProblem {
+            query: View::from_slice(&query, &[1, heads, new, 2]).unwrap(),
+            key: View::from_slice(&key, &[1, 1, new, 2]).unwrap(),
+            value: View::from_slice(&zeros, &[1, 1, new, 2]).unwrap(),
+            pages: &pages,
+            past: 1,
+            causal: true,
+            left_window: None,
+        };
+        for isa in Isa::available() {
+            let pool = ThreadPool::new(1);
+            let mut out = vec![0.0; heads * new * 2];
+            paged_attention(&Compute::new(isa, &pool), &problem, &mut out).unwrap();
+            let right = out.chunks(2).all(|row| row == [5.0, -5.0]);
+            assert!(right, "{heads} heads, {new} new on {}: {out:?}", isa.name());
+        }
+    }
+}
+
 #[test]
 fn extents_that_do_not_fit_are_refused() {
     let value = |shape: &[usize]| {
