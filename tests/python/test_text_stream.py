@@ -57,6 +57,7 @@ def first_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
     return text, None
 
 
+@hypothesis.example(text="0" + 7 * "\U00010000", seed=1)  # nine tokens in a row end inside a character
 @hypothesis.given(text=st.text(max_size=60), seed=st.integers(0, 1 << 20))
 def test_all_parts_together_are_the_text(text: str, seed: int) -> None:
     tokens = Pieces(cut(text.encode(), seed))
@@ -69,6 +70,7 @@ def test_all_parts_together_are_the_text(text: str, seed: int) -> None:
     assert tokens.longest <= 20
 
 
+@hypothesis.example(text="\U00010000\U00010000\x80" * 2 + "\U00010000\U00010000", content=b"", seed=14)
 @hypothesis.given(text=st.text(max_size=20), content=st.binary(max_size=80), seed=st.integers(0, 1 << 20))
 def test_bytes_that_are_no_text_never_stop_the_stream(text: str, content: bytes, seed: int) -> None:
     tokens = Pieces(cut(text.encode() + content + b"end", seed))

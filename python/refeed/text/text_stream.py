@@ -69,6 +69,8 @@ class TextStream:
         while BROKEN in self._decode(self._window):
             del self._window[0]
         self._shown = len(self._window)
+        # How many characters of the window's text are out, where it does not begin with a whole one.
+        self._known: int | None = None
         self._held = ""
 
     def push(self, token: int) -> str:
@@ -87,20 +89,31 @@ class TextStream:
         if self.stopped is not None:
             return ""
         text = self._release(self._advance(final=True), final=True)
-        self._window, self._shown = [], 0
+        self._window, self._shown, self._known = [], 0, None
         return text
 
     def _advance(self, *, final: bool) -> str:
         """Return the new whole characters of the window."""
-        before = self._decode(self._window[: self._shown])
+        known = self._known if self._known is not None else len(self._decode(self._window[: self._shown]))
         now = self._decode(self._window)
         held = len(self._window) - self._shown
-        if not final and now.endswith(BROKEN) and held <= MOST_HELD:
-            return ""
+        if not final and now.endswith(BROKEN):
+            if held <= MOST_HELD:
+                return ""
+            whole = len(now.rstrip(BROKEN))
+            if whole > known:
+                # Each of these tokens ends inside a character: what is whole goes out, and the window goes on with its
+                # last whole character, whatever it begins with.
+                kept = next(n for n in range(1, len(self._window) + 1) if self._decode(self._window[-n:]).strip(BROKEN))
+                self._window, self._shown = self._window[-kept:], 0
+                self._known = len(self._decode(self._window).rstrip(BROKEN))
+                return now[known:whole]
         # The tokens that were new stay as context for the next ones, so that a window never grows. Broken ones do not:
         # together with what comes they might read differently.
-        self._window, self._shown = ([], 0) if now.endswith(BROKEN) else (self._window[self._shown :], held)
-        return now[len(before) :]
+        new = self._window if self._known is not None else self._window[self._shown :]
+        broken = now.endswith(BROKEN) or (self._known is not None and self._decode(new).startswith(BROKEN))
+        self._window, self._shown, self._known = ([], 0, None) if broken else (new, len(new), None)
+        return now[known:]
 
     def _release(self, text: str, *, final: bool) -> str:
         """Cut at a stop string, and hold back what may become one."""
