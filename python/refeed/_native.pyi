@@ -2384,7 +2384,7 @@ class PagedStatistics:
 
     @property
     def decoded_bytes(self) -> int:
-        """FLOAT bytes of codes that were turned into numbers, once for all query rows and heads that share them."""
+        """FLOAT bytes of codes that were computed with, once for all query rows and heads that share them."""
 
     @property
     def tile_bytes(self) -> int:

@@ -37,4 +37,4 @@ def test_an_empty_name_is_none() -> None:
 def test_an_unknown_name_is_told(name: str) -> None:
     ended = _run(name)
     assert ended.returncode != 0
-    assert f"REFEED_ISA: expected scalar, avx2, avx512 or neon, got `{name}`" in ended.stderr
+    assert f"REFEED_ISA: expected scalar, avx2, avx512, avx512vnni or neon, got `{name}`" in ended.stderr

@@ -20,6 +20,11 @@ pub(crate) mod cells;
 mod coded;
 mod decode;
 mod dense;
+#[cfg(target_arch = "x86_64")]
+mod digits;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "attention/digits/absent.rs"]
+mod digits;
 mod few;
 mod online_softmax;
 pub mod paged;

@@ -3,12 +3,12 @@
 #[cfg(target_arch = "aarch64")]
 use crate::arch::aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx2, Avx512};
+use crate::arch::x86_64::{Avx2, Avx512, Vnni};
 use crate::simd::{Op, Portable};
 use std::fmt;
 use thiserror::Error;
 
-/// Environment variable that names the instruction set to use: `scalar`, `avx2`, `avx512` or `neon`.
+/// Environment variable that names the instruction set to use: `scalar`, `avx2`, `avx512`, `avx512vnni` or `neon`.
 pub const ISA_VARIABLE: &str = "REFEED_ISA";
 
 /// An instruction set that this machine has. Only detection makes one, so a value is the proof.
@@ -22,6 +22,9 @@ enum Kind {
     Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// The same, and dot products of bytes.
+    #[cfg(target_arch = "x86_64")]
+    Vnni(Vnni),
     #[cfg(target_arch = "aarch64")]
     Neon(Neon),
 }
@@ -31,7 +34,7 @@ enum Kind {
 #[non_exhaustive]
 pub enum IsaError {
     /// No instruction set has this name.
-    #[error("{ISA_VARIABLE}: expected scalar, avx2, avx512 or neon, got `{got}`")]
+    #[error("{ISA_VARIABLE}: expected scalar, avx2, avx512, avx512vnni or neon, got `{got}`")]
     Unknown {
         /// The name.
         got: String,
@@ -58,7 +61,11 @@ impl Isa {
     /// All usable instruction sets, best first, scalar last.
     pub fn available() -> impl Iterator<Item = Isa> {
         #[cfg(target_arch = "x86_64")]
-        let found = [Avx512::new().map(Kind::Avx512), Avx2::new().map(Kind::Avx2)];
+        let found = [
+            Vnni::new().map(Kind::Vnni),
+            Avx512::new().map(Kind::Avx512),
+            Avx2::new().map(Kind::Avx2),
+        ];
         #[cfg(target_arch = "aarch64")]
         let found = [Neon::new().map(Kind::Neon)];
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -82,7 +89,7 @@ impl Isa {
     /// # Errors
     /// When there is none, or this machine does not have it.
     pub fn by_name(name: &str) -> Result<Isa, IsaError> {
-        if !["scalar", "avx2", "avx512", "neon"].contains(&name) {
+        if !["scalar", "avx2", "avx512", "avx512vnni", "neon"].contains(&name) {
             return Err(IsaError::Unknown { got: name.into() });
         }
         Isa::available()
@@ -104,8 +111,19 @@ impl Isa {
             Kind::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni(_) => "avx512vnni",
             #[cfg(target_arch = "aarch64")]
             Kind::Neon(_) => "neon",
+        }
+    }
+
+    /// Dot products of bytes, where this instruction set has them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn bytes(self) -> Option<Vnni> {
+        match self.0 {
+            Kind::Vnni(token) => Some(token),
+            _ => None,
         }
     }
 
@@ -118,6 +136,8 @@ impl Isa {
             Kind::Avx2(token) => token.run_f32(op),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(token) => token.run_f32(op),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni(token) => token.numbers().run_f32(op),
             #[cfg(target_arch = "aarch64")]
             Kind::Neon(token) => token.run_f32(op),
         }
@@ -132,6 +152,8 @@ impl Isa {
             Kind::Avx2(token) => token.run_f64(op),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(token) => token.run_f64(op),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni(token) => token.numbers().run_f64(op),
             #[cfg(target_arch = "aarch64")]
             Kind::Neon(token) => token.run_f64(op),
         }

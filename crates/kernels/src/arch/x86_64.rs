@@ -8,8 +8,10 @@
 
 mod avx2;
 mod avx512;
+mod vnni;
 pub(crate) use avx2::Avx2;
 pub(crate) use avx512::Avx512;
+pub(crate) use vnni::{ByteOp, Bytes, Vnni};
 
 /// Makes a token type with its detection and its entry points.
 macro_rules! token {

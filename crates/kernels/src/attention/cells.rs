@@ -96,11 +96,30 @@ pub(crate) fn arranged_len<S: Simd<f32>>(width: usize, parts: usize) -> usize {
 /// Lays a row out in the order of parts; the rest is 0.
 #[inline(always)]
 pub(crate) fn arrange<S: Simd<f32>>(row: &[f32], parts: usize, out: &mut [f32]) {
-    out.fill(0.0);
-    let chunk = parts * S::LANES;
-    for (row, out) in row.chunks(chunk).zip(out.chunks_exact_mut(chunk)) {
-        for (i, x) in row.iter().enumerate() {
-            out[i % parts * S::LANES + i / parts] = *x;
+    match parts {
+        2 => arrange_parts::<S, 2>(row, out),
+        4 => arrange_parts::<S, 4>(row, out),
+        _ => arrange_parts::<S, 1>(row, out),
+    }
+}
+
+#[inline(always)]
+fn arrange_parts<S: Simd<f32>, const PARTS: usize>(row: &[f32], out: &mut [f32]) {
+    let chunk = PARTS * S::LANES;
+    for (n, out) in out.chunks_exact_mut(chunk).enumerate() {
+        let mut padded = [0.0; 64];
+        let row = match row.get(n * chunk..(n + 1) * chunk) {
+            Some(row) => row,
+            None => {
+                let rest = row.get(n * chunk..).unwrap_or_default();
+                padded[..rest.len()].copy_from_slice(rest);
+                &padded[..chunk]
+            }
+        };
+        for (part, out) in out.chunks_exact_mut(S::LANES).enumerate() {
+            for (x, slot) in row[part..].iter().step_by(PARTS).zip(out) {
+                *slot = *x;
+            }
         }
     }
 }

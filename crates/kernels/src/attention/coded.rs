@@ -213,9 +213,9 @@ struct Rows<'s> {
 
 impl Rows<'_> {
     /// `count` rows from row `row` on.
-    fn run(&self, row: usize, count: usize) -> AnyRun<'_> {
+    fn run(&self, row: usize, count: usize) -> [Run<'_, u8>; 1] {
         let units = &self.units[row * self.width..][..count * self.width];
-        AnyRun::Codes(DType::Int8, Run::new(units, [1, count, self.width]))
+        [Run::new(units, [1, count, self.width])]
     }
 }
 
@@ -261,6 +261,7 @@ impl<'h> Widen<'h, f32> for CodedSide<'h, '_> {
         for (place, count) in part.runs(TILE) {
             let out = (&mut out[place * stride..], stride);
             let run = rows.run(part.row(place), count);
+            let run = AnyRun::Codes(DType::Int8, &run);
             widen_to(self.head.isa, run, rows.scales, out);
         }
     }
@@ -274,6 +275,7 @@ impl FewHead<f32> for CodedHead<'_> {
             size,
             line: queries.len() / size.max(1),
             needed: [true, false, false],
+            isa: self.isa,
         }));
     }
 
@@ -285,6 +287,7 @@ impl FewHead<f32> for CodedHead<'_> {
         for (_, part) in self.parts(span.range, span.start, span.seen) {
             for (place, count) in part.runs(SPAN) {
                 let run = self.key.run(part.row(place), count);
+                let run = AnyRun::Codes(DType::Int8, &run);
                 let out = &mut scores[place..];
                 scores_of(self.isa, queries.of(0, 1), run, self.key.scales, out);
             }
@@ -306,6 +309,7 @@ impl FewHead<f32> for CodedHead<'_> {
                     line: weights.own.len(),
                 };
                 let run = self.value.run(part.row(place), count);
+                let run = AnyRun::Codes(DType::Int8, &run);
                 let out = (&mut *sums, stride);
                 add_to(self.isa, weights, run, self.value.scales, out);
             }

@@ -40,6 +40,8 @@ pub(super) struct Run<'r, U> {
     pub(super) heads: usize,
     /// What is read next and lies elsewhere.
     next: &'r [U],
+    /// Slabs that are read later, as these.
+    later: Option<&'r Slabs<U>>,
 }
 
 /// Where rows lie.
@@ -62,6 +64,7 @@ impl<'r, U: Element> Run<'r, U> {
             width,
             heads,
             next: &[],
+            later: None,
         }
     }
 
@@ -79,6 +82,7 @@ impl<'r, U: Element> Run<'r, U> {
             width,
             heads,
             next: &[],
+            later: None,
         }
     }
 
@@ -92,6 +96,21 @@ impl<'r, U: Element> Run<'r, U> {
         match last.as_ptr_range().end == next.as_ptr() {
             true => self, // what follows in memory is foreseen
             false => Run { next, ..self },
+        }
+    }
+
+    /// The same before slabs that are read later, each head's after the same head's rows of some other slabs.
+    #[inline(always)]
+    pub(super) fn long_before(self, later: Option<&'r Slabs<U>>) -> Run<'r, U> {
+        Run { later, ..self }
+    }
+
+    /// What is read later of a head, in slabs of its own.
+    #[inline(always)]
+    pub(super) fn later(self, head: usize) -> &'r [U] {
+        match (self.lie, self.later) {
+            (Lie::Slabs(_, slab), Some(later)) => later.get(slab + head).unwrap_or_default(),
+            _ => &[],
         }
     }
 

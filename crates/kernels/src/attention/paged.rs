@@ -2,7 +2,7 @@
 //!
 //! Pages say themselves how their keys and values are stored, and are prepared once, in groups ([`PageGroup`]). The walk over keys is that of every cache
 //! (`cache`): a page is a segment, and neighbouring short pages that are stored alike are one, copied to one place. Few query
-//! rows meet a page with all heads at once (`decode`), as its rows lie in memory. Codes are multiplied as they are, `q·k = scale · (Σ q·code - zero · Σ q)`, and no decoded
+//! rows meet a page with all heads at once (`decode`), as its rows lie in memory. Codes are multiplied as they are, `q·k = scale · (Σ q·code - zero · Σ q)` (`rows`, `digits`), and no decoded
 //! copy of them is written; only layouts whose scales change within a row, and rows that begin within a byte, are decoded
 //! first, sixteen rows at a time (`apart`).
 //!
@@ -51,7 +51,7 @@ pub struct PagedProblem<'a> {
 /// What a computation did beside its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PagedWork {
-    /// FLOAT bytes of the codes that were turned into numbers, each time that they were.
+    /// FLOAT bytes of the codes that were computed with, turned into numbers or as they are, each time that they were.
     pub decoded_bytes: u64,
     /// Bytes of the memory that one task works in.
     pub tile_bytes: u64,
@@ -126,7 +126,8 @@ pub fn paged_attention(
     let extents = [kv_heads, total, size, width];
     let factors = (default_scale(size), 0.0);
     let core = Core::over(&problem.query, factors, &visibility, extents)?;
-    let cache = PagedCache::new(compute.isa, problem, [batch, kv_heads, length, size, width])?;
+    let mut cache = PagedCache::new(compute.isa, problem, [batch, kv_heads, length, size, width])?;
+    cache.queries = decode::all_arranged(&core, &cache);
     let rows = [batch, heads, length];
     let layout = RowLayout::contiguous(rows, width).ok_or(KernelError::Length {
         operand: "attention output",

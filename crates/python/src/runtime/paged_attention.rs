@@ -184,7 +184,7 @@ impl PyPagedStatistics {
         self.inner.validated_pages
     }
 
-    /// FLOAT bytes of codes that were turned into numbers, once for all query rows and heads that share them.
+    /// FLOAT bytes of codes that were computed with, once for all query rows and heads that share them.
     #[getter]
     fn decoded_bytes(&self) -> u64 {
         self.inner.decoded_bytes

@@ -8,7 +8,7 @@ use super::super::cache::Head;
 use super::super::split::{FEW, Found, Work};
 use super::super::visibility::{SPAN, TILE, TILES};
 use super::head::PagedCache;
-use super::ops::{Arrange, RunWeights, add_to, checked, scores_of};
+use super::ops::{Queries, RunWeights, add_to, checked, scores_of};
 use crate::scratch::Scratch;
 use crate::simd::Simd;
 use crate::storage::Real;
@@ -22,7 +22,7 @@ pub(super) fn pass<T: Real<Acc = f32>, S: Simd<f32>>(
     work: Work,
     found: Found<'_, f32>,
 ) {
-    let (size, width) = (core.size, core.value_size);
+    let width = core.value_size;
     let Found { rows, sums, stride } = found;
     let group = core.group() * core.length;
     let line = group.min(work.count).max(1);
@@ -34,19 +34,20 @@ pub(super) fn pass<T: Real<Acc = f32>, S: Simd<f32>>(
     let Some((ranges, low, end)) = one.ranges::<T, FEW>(core) else {
         return;
     };
-    let mut memory = f32::scratch(work.count * (size + SPAN) + TILE);
-    let (queries, rest) = memory.split_at_mut(work.count * size);
-    let (scores, bias) = rest.split_at_mut(work.count * SPAN);
-    if !work.queries(core, queries) {
-        return; // rows are in range
-    }
-    let queries = cache.isa.run_f32(Arrange {
-        queries,
-        size,
-        line,
-        needed: cache.needed,
-    });
+    let mut memory = f32::scratch(work.count * SPAN + TILE);
+    let (scores, bias) = memory.split_at_mut(work.count * SPAN);
     let first = work.kv_head + work.first / group.max(1);
+    let own;
+    let (queries, before) = match &cache.queries {
+        Some(queries) => (queries, work.batch * core.kv_heads + first),
+        None => {
+            let Some(queries) = arranged(core, cache, work, line) else {
+                return; // rows are in range
+            };
+            own = queries;
+            (&own, 0)
+        }
+    };
     let heads = cache.heads(work.batch, first, work.count / line);
 
     let mut seen = [[0u64; TILES]; FEW];
@@ -70,7 +71,8 @@ pub(super) fn pass<T: Real<Acc = f32>, S: Simd<f32>>(
                         .keys
                         .each_run(s, row, count, |[head, offset], run, scales| {
                             let out = &mut scores[head * line * SPAN + place + offset..];
-                            scores_of(cache.isa, queries.of(head, run.heads()), run, scales, out);
+                            let queries = queries.of(before + head, run.heads());
+                            scores_of(cache.isa, queries, run, scales, out);
                         });
                 }
             }
@@ -98,4 +100,46 @@ pub(super) fn pass<T: Real<Acc = f32>, S: Simd<f32>>(
         }
         start += SPAN;
     }
+}
+
+/// The query rows of `work`, laid out for the pages. `None`: there is no such row.
+fn arranged<T: Real<Acc = f32>>(
+    core: &Core<'_, '_, T>,
+    cache: &PagedCache<'_>,
+    work: Work,
+    line: usize,
+) -> Option<Queries> {
+    let mut queries = f32::scratch(work.count * core.size);
+    let found = work.queries(core, &mut queries);
+    found.then(|| cache.arranged(&queries, line))
+}
+
+/// The query rows of all heads, where there are few a head: one layout serves all ranges of keys.
+pub(super) fn all_arranged<T: Real<Acc = f32>>(
+    core: &Core<'_, '_, T>,
+    cache: &PagedCache<'_>,
+) -> Option<Queries> {
+    let line = core.group() * core.length;
+    let (count, each) = (
+        core.heads * core.length,
+        core.heads * core.length * core.size,
+    );
+    if !(1..=FEW).contains(&line) || each == 0 {
+        return None;
+    }
+    let mut queries = f32::scratch(core.batch * each);
+    for (batch, rows) in queries.chunks_exact_mut(each).enumerate() {
+        let work = Work {
+            batch,
+            kv_head: 0,
+            first: 0,
+            count,
+            low: 0,
+            high: core.total,
+        };
+        if !work.queries(core, rows) {
+            return None; // rows are in range
+        }
+    }
+    Some(cache.arranged(&queries, line))
 }

@@ -1,5 +1,6 @@
 //! Pages, prepared to be attended to.
 
+use super::super::digits::KEYS;
 use super::payload::PageRows;
 use crate::KernelError;
 use crate::quantize::QuantizeError;
@@ -23,6 +24,12 @@ impl Page {
     /// Position after the last token.
     pub(super) fn end(&self) -> usize {
         self.start.saturating_add(self.length)
+    }
+
+    /// Whether the codes of the page after this one are as these, and both pages are of whole tiles.
+    pub(super) fn goes_on(&self, next: &Page) -> bool {
+        let whole = |page: &Page| page.length.is_multiple_of(KEYS);
+        whole(self) && whole(next) && self.key.goes_on(&next.key) && self.value.goes_on(&next.value)
     }
 
     /// How many numbers of a token are codes.
@@ -185,6 +192,19 @@ pub(super) struct Pages<'a>(pub(super) &'a [Arc<PageGroup>]);
 impl<'a> Pages<'a> {
     pub(super) fn get(self, (group, index): At) -> Option<&'a Page> {
         self.0.get(group)?.pages.get(index)
+    }
+
+    /// What is known of the page `ahead` pages behind one.
+    #[inline]
+    pub(super) fn ahead(self, (mut group, index): At, ahead: usize) -> &'a [Page] {
+        let mut at = index + ahead;
+        while let Some(held) = self.0.get(group) {
+            match held.pages.get(at..at + 1) {
+                Some(page) => return page,
+                None => (group, at) = (group + 1, at - held.pages.len()),
+            }
+        }
+        &[]
     }
 
     /// The page after one.

@@ -2,11 +2,12 @@
 
 use super::super::Core;
 use super::super::cache::{Cache, Head, Part, Segment, Widen};
+use super::super::digits::ByteRows;
 use super::super::few::Run;
 use super::super::split::{Found, Work};
 use super::super::visibility::TILE;
 use super::group::{At, Page, Pages};
-use super::ops::{AnyRun, Scales, widen_to};
+use super::ops::{AnyRun, Arrange, Queries, Scales, widen_to};
 use super::payload::{Along, CodeParameters, Codes, Held, PageRows};
 use super::{PagedProblem, decode};
 use crate::quantize::Payload;
@@ -14,7 +15,8 @@ use crate::scratch::Scratch;
 use crate::simd::Simd;
 use crate::storage::Real;
 use crate::{Isa, KernelError};
-use refeed_values::{Element, Slabs};
+use refeed_values::{DType, Element, Slabs};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SHORT: usize = 16;
 /// How many short pages ahead rows are asked for.
 const AHEAD: usize = 8;
+
+/// How many segments ahead that is asked for which is known of pages.
+const FAR: usize = 4;
 
 /// Rows that are decoded at a time where they cannot be used as they are.
 const DECODED: usize = 16;
@@ -38,7 +43,11 @@ pub(super) struct PagedCache<'a> {
     key: &'a [f32],
     value: &'a [f32],
     /// Which orders of queries the pages need.
-    pub(super) needed: [bool; 3],
+    needed: [bool; 3],
+    /// The query rows of all heads; empty where each task lays out its own.
+    pub(super) queries: Option<Queries>,
+    /// Whether codes of neighbouring pages are multiplied together.
+    joins: bool,
     decoded: AtomicU64,
 }
 
@@ -91,7 +100,20 @@ impl<'a> PagedCache<'a> {
             key: dense("key", &problem.key, size)?,
             value: dense("value", &problem.value, width)?,
             needed,
+            queries: None,
+            joins: ByteRows::of(isa, DType::Int8).is_some(),
             decoded: AtomicU64::new(0),
+        })
+    }
+
+    /// Query rows, already scaled, `line` a head, in the orders that the pages need.
+    pub(super) fn arranged(&self, queries: &[f32], line: usize) -> Queries {
+        self.isa.run_f32(Arrange {
+            queries,
+            size: self.size,
+            line,
+            needed: self.needed,
+            isa: self.isa,
         })
     }
 
@@ -223,6 +245,15 @@ impl<'s, 'a> Head<f32> for PagedHead<'s, 'a> {
                 end += next.length;
                 count += 1;
             }
+        } else if cache.joins {
+            let behind = cache.pages.from(cache.pages.after(first));
+            for next in behind.take_while(|next| page.goes_on(next)) {
+                if end + next.length > tile {
+                    break;
+                }
+                end += next.length;
+                count += 1;
+            }
         }
         Some(segment(first, count, page.start, end))
     }
@@ -267,6 +298,12 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
             }
             return;
         };
+        if !VALUES {
+            // What is known of a page is some cache lines, which no processor foresees behind the stream of rows.
+            for n in 0..self.count {
+                s.prefetch(cache.pages.ahead(self.first, FAR * self.count + n));
+            }
+        }
         let rows = self.rows(page);
         let width = rows.extents[3];
         let extent = [row, tokens, width];
@@ -283,13 +320,21 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
             Held::Codes(codes) => {
                 self.decodes(tokens * width);
                 let extent = [row, tokens, width / codes.parts()];
+                if let (CodeParameters::One(scale, zero), true) =
+                    (&codes.parameters, self.count > 1 && page.length >= SHORT)
+                {
+                    let runs = self.runs(extent);
+                    let runs = AnyRun::Codes(codes.storage, &runs);
+                    return then([0, 0], runs, Scales::One(*scale, *zero));
+                }
                 self.with_rows(s, extent, PageRows::codes, |run| {
                     if let (CodeParameters::One(scale, zero), 1) = (&codes.parameters, self.count) {
-                        let run = AnyRun::Codes(codes.storage, run);
+                        let run = AnyRun::Codes(codes.storage, std::slice::from_ref(&run));
                         return then([0, 0], run, Scales::One(*scale, *zero));
                     }
                     for head in 0..heads {
-                        let run = AnyRun::Codes(codes.storage, run.part(head, 0, tokens));
+                        let run = [run.part(head, 0, tokens)];
+                        let run = AnyRun::Codes(codes.storage, &run);
                         let own = [row, tokens, width];
                         self.with_scales(codes, head, own, |scales| then([head, 0], run, scales));
                     }
@@ -317,6 +362,38 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
                 }
             }
         }
+    }
+
+    /// `tokens` rows of codes of all heads from row `row` of the segment on, page by page.
+    fn runs(&self, [row, tokens, width]: [usize; 3]) -> SmallVec<[Run<'a, u8>; 4]> {
+        let PagedHead {
+            cache,
+            slice,
+            heads,
+            ..
+        } = *self.head;
+        let mut pages = cache.pages.from(self.first);
+        let mut later = pages.clone().skip(self.count);
+        let codes = |page: &'a Page| match VALUES {
+            true => page.value.codes(),
+            false => page.key.codes(),
+        };
+        let (mut skip, mut left) = (row, tokens);
+        let runs = std::iter::from_fn(|| {
+            loop {
+                let page = pages.next().filter(|_| left > 0)?;
+                let later = later.next().and_then(codes);
+                if skip >= page.length {
+                    skip -= page.length;
+                    continue;
+                }
+                let count = (page.length - skip).min(left);
+                let run = Run::slabs((codes(page)?, slice), skip, [heads, count, width]);
+                (skip, left) = (0, left - count);
+                return Some(run.long_before(later));
+            }
+        });
+        runs.collect()
     }
 
     /// Calls `then` with `tokens` rows of each head from row `row` of the segment on, as `of` finds them in a page. Those of

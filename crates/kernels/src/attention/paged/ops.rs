@@ -4,6 +4,7 @@
 use super::super::cells::{
     Cells, Codes2, Codes4, Codes8, Numbers, arrange, arranged_len, in_order, load_part,
 };
+use super::super::digits::{ByteRows, DigitQueries, KEYS};
 use super::super::few::{Run, add_run, score_run};
 use super::super::rows::{By, filled_up, scores, values};
 use super::super::visibility::SPAN;
@@ -14,6 +15,7 @@ use crate::storage::Real;
 use crate::vecmath::bodies;
 use half::{bf16, f16};
 use refeed_values::DType;
+use std::marker::PhantomData;
 
 /// Rows of one kind.
 #[derive(Clone, Copy)]
@@ -21,7 +23,8 @@ pub(in crate::attention) enum AnyRun<'r> {
     Float(Run<'r, f32>),
     Float16(Run<'r, f16>),
     Bfloat16(Run<'r, bf16>),
-    Codes(DType, Run<'r, u8>),
+    /// Some runs of as many heads, one behind the other.
+    Codes(DType, &'r [Run<'r, u8>]),
 }
 
 impl AnyRun<'_> {
@@ -31,7 +34,7 @@ impl AnyRun<'_> {
             AnyRun::Float(run) => run.heads,
             AnyRun::Float16(run) => run.heads,
             AnyRun::Bfloat16(run) => run.heads,
-            AnyRun::Codes(_, run) => run.heads,
+            AnyRun::Codes(_, runs) => runs.first().map_or(0, |run| run.heads),
         }
     }
 }
@@ -81,6 +84,16 @@ pub(in crate::attention) enum Scales<'a> {
     Columns(&'a [f32], &'a [f32]),
 }
 
+impl<'a> Scales<'a> {
+    /// Those of the rows from one on.
+    fn from(self, row: usize) -> Scales<'a> {
+        match self {
+            Scales::Rows(scales, zeros) => Scales::Rows(&scales[row..], &zeros[row..]),
+            other => other,
+        }
+    }
+}
+
 /// Query rows of some heads, in the orders that codes come up in.
 pub(in crate::attention) struct Queries {
     /// Rows of a head.
@@ -93,6 +106,8 @@ pub(in crate::attention) struct Queries {
     plain: Lent<f32>,
     /// Sum of each row.
     sums: Lent<f32>,
+    /// In digits, for the same orders as `rows`; empty where codes are not multiplied as bytes.
+    digits: [Option<DigitQueries>; 3],
 }
 
 /// The query rows of some heads.
@@ -135,6 +150,11 @@ impl<'a> HeadQueries<'a> {
         Some((&all[(self.first + head) * each..][..each], stride))
     }
 
+    /// Those of all heads in digits, for so many codes a byte.
+    fn digits(self, parts: usize) -> Option<&'a DigitQueries> {
+        self.all.digits[order(parts)].as_ref()
+    }
+
     /// Sum of each row of a head.
     fn sums(self, head: usize) -> &'a [f32] {
         &self.all.sums[(self.first + head) * self.all.line..][..self.all.line]
@@ -154,6 +174,7 @@ pub(in crate::attention) struct Arrange<'a> {
     pub(in crate::attention) line: usize,
     /// Which orders are needed, by the logarithm of the codes in a byte.
     pub(in crate::attention) needed: [bool; 3],
+    pub(in crate::attention) isa: Isa,
 }
 
 impl Op<f32> for Arrange<'_> {
@@ -177,6 +198,7 @@ impl Op<f32> for Arrange<'_> {
         }
         let mut stride = [0; 3];
         let mut rows = [None, None, None];
+        let mut digits = [None, None, None];
         for (order, needed) in self.needed.into_iter().enumerate() {
             if !needed {
                 continue;
@@ -194,6 +216,7 @@ impl Op<f32> for Arrange<'_> {
                 }
                 rest.fill(0.0);
             }
+            digits[order] = DigitQueries::of(self.isa, &all, each, [heads, line, size], parts);
             rows[order] = Some(all);
         }
         let mut plain = f32::scratch(self.queries.len());
@@ -205,6 +228,7 @@ impl Op<f32> for Arrange<'_> {
             rows,
             plain,
             sums,
+            digits,
         }
     }
 }
@@ -221,11 +245,13 @@ pub(in crate::attention) fn scores_of(
         AnyRun::Float(rows) => isa.run_f32(NumberScores { queries, rows, out }),
         AnyRun::Float16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
         AnyRun::Bfloat16(rows) => isa.run_f32(NumberScores { queries, rows, out }),
-        AnyRun::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Scores::<'_, C> {
+        AnyRun::Codes(storage, runs) => with_codes!(storage, |C| isa.run_f32(Scores::<'_, C> {
             queries,
-            rows,
+            storage,
+            runs,
             scales,
             out,
+            cells: PhantomData,
         })),
     }
 }
@@ -249,35 +275,36 @@ impl<T: Real<Acc = f32>> Op<f32> for NumberScores<'_, T> {
 
 struct Scores<'a, C: Cells> {
     queries: HeadQueries<'a>,
-    rows: Run<'a, C::Unit>,
+    storage: DType,
+    runs: &'a [Run<'a, u8>],
     scales: Scales<'a>,
     out: &'a mut [f32],
+    cells: PhantomData<C>,
 }
 
-impl<C: Cells> Op<f32> for Scores<'_, C> {
+impl<C: Cells<Unit = u8>> Op<f32> for Scores<'_, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<f32>>(mut self, s: S) {
-        for head in 0..self.rows.heads {
+        for head in 0..self.runs.first().map_or(0, |run| run.heads) {
             self.head(s, head);
         }
     }
 }
 
-impl<C: Cells> Scores<'_, C> {
+impl<C: Cells<Unit = u8>> Scores<'_, C> {
     #[inline(always)]
     fn head<S: Simd<f32>>(&mut self, s: S, head: usize) {
         let Scores {
             queries,
-            rows,
+            runs,
             scales,
             ..
         } = *self;
         let line = queries.line();
         let out = &mut self.out[head * line * SPAN..];
-        let rows = rows.part(head, 0, rows.tokens);
-        let tokens = rows.tokens;
+        let tokens = tokens_of(runs);
         let Some((arranged, stride)) = queries.arranged(head, C::PARTS) else {
             return; // the orders of all pages were laid out
         };
@@ -286,7 +313,7 @@ impl<C: Cells> Scores<'_, C> {
             let mut own = f32::scratch(arranged.len() + stride + line);
             let (scaled, rest) = own.split_at_mut(arranged.len());
             let (factors, shifts) = rest.split_at_mut(stride);
-            let width = rows.width * C::PARTS;
+            let width = runs.first().map_or(0, |run| run.width) * C::PARTS;
             arrange::<S>(&by[..width], C::PARTS, factors);
             for (from, to) in arranged
                 .chunks_exact(stride)
@@ -300,7 +327,10 @@ impl<C: Cells> Scores<'_, C> {
             for (row, slot) in scaled.chunks_exact(stride).zip(&mut *shifts) {
                 *slot = bodies::dot(s, row, factors);
             }
-            scores::<C, S>(s, (scaled, stride, line), rows, out);
+            for (place, run) in placed(runs) {
+                let run = run.part(head, 0, run.tokens);
+                scores::<C, S>(s, (scaled, stride, line), run, &mut out[place..]);
+            }
             for (i, shift) in shifts.iter().enumerate() {
                 for x in &mut out[i * SPAN..][..tokens] {
                     *x -= shift;
@@ -308,7 +338,17 @@ impl<C: Cells> Scores<'_, C> {
             }
             return;
         }
-        scores::<C, S>(s, (arranged, stride, line), rows, out);
+        let done = queries.digits(C::PARTS).is_some_and(|digits| {
+            digits.scores(queries.first + head, self.storage, (runs, head), out)
+        });
+        for (place, run) in placed(runs) {
+            let first = if done { run.tokens / KEYS * KEYS } else { 0 };
+            if first < run.tokens {
+                let run = run.part(head, first, run.tokens - first);
+                let out = &mut out[place + first..];
+                scores::<C, S>(s, (arranged, stride, line), run, out);
+            }
+        }
         for (i, sum) in queries.sums(head).iter().enumerate() {
             let out = &mut out[i * SPAN..][..tokens];
             match scales {
@@ -327,6 +367,20 @@ impl<C: Cells> Scores<'_, C> {
             }
         }
     }
+}
+
+/// Rows of a head in all runs.
+fn tokens_of(runs: &[Run<'_, u8>]) -> usize {
+    runs.iter().map(|run| run.tokens).sum()
+}
+
+/// Runs, and where the first row of each stands.
+fn placed<'a>(runs: &'a [Run<'a, u8>]) -> impl Iterator<Item = (usize, Run<'a, u8>)> {
+    runs.iter().scan(0, |place, run| {
+        let first = *place;
+        *place += run.tokens;
+        Some((first, *run))
+    })
 }
 
 /// NaN for what is not finite: negative infinity would count as a key without weight.
@@ -356,12 +410,14 @@ pub(in crate::attention) fn add_to(
         AnyRun::Float(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
         AnyRun::Float16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
         AnyRun::Bfloat16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
-        AnyRun::Codes(storage, rows) => with_codes!(storage, |C| isa.run_f32(Add::<'_, C> {
+        AnyRun::Codes(storage, runs) => with_codes!(storage, |C| isa.run_f32(Add::<'_, C> {
+            bytes: ByteRows::of(isa, storage),
             weights,
-            rows,
+            runs,
             scales,
             sums: out.0,
             stride,
+            cells: PhantomData,
         })),
     }
 }
@@ -384,46 +440,74 @@ impl<T: Real<Acc = f32>> Op<f32> for NumberAdd<'_, T> {
 }
 
 struct Add<'a, C: Cells> {
+    bytes: Option<ByteRows>,
     weights: RunWeights<'a>,
-    rows: Run<'a, C::Unit>,
+    runs: &'a [Run<'a, u8>],
     scales: Scales<'a>,
     sums: &'a mut [f32],
     stride: usize,
+    cells: PhantomData<C>,
 }
 
-impl<C: Cells> Op<f32> for Add<'_, C> {
+impl<C: Cells<Unit = u8>> Op<f32> for Add<'_, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<f32>>(mut self, s: S) {
-        for head in 0..self.rows.heads {
+        for head in 0..self.runs.first().map_or(0, |run| run.heads) {
             self.head(s, head);
         }
     }
 }
 
-impl<C: Cells> Add<'_, C> {
+impl<C: Cells<Unit = u8>> Add<'_, C> {
+    /// Adds all rows of a head, weighted and times `by`.
+    #[inline(always)]
+    fn values<S: Simd<f32>>(
+        &self,
+        s: S,
+        head: usize,
+        (w, count): (&[f32], usize),
+        by: By<'_>,
+        (sums, stride): (&mut [f32], usize),
+    ) {
+        let done = self.bytes.is_some_and(|bytes| {
+            bytes.add((self.runs, head), (w, count), by, (&mut *sums, stride))
+        });
+        for (place, run) in placed(self.runs) {
+            let first = if done { run.tokens / KEYS * KEYS } else { 0 };
+            if first < run.tokens {
+                let rows = match first {
+                    0 => run.one(head),
+                    _ => run.part(head, first, run.tokens - first),
+                };
+                let w = &w[place + first..];
+                values::<C, S>(s, (w, count), rows, by, (&mut *sums, stride));
+            }
+        }
+    }
+
     #[inline(always)]
     fn head<S: Simd<f32>>(&mut self, s: S, head: usize) {
         let Add {
             weights: RunWeights { values: w, line },
-            rows,
+            runs,
             scales,
             stride,
             ..
         } = *self;
         let count = line;
         let w = &w[head * line * SPAN..];
-        let sums = &mut self.sums[head * line * stride..];
-        let rows = rows.one(head);
-        let tokens = rows.tokens;
+        let all = std::mem::take(&mut self.sums);
+        let sums = &mut all[head * line * stride..];
+        let tokens = tokens_of(runs);
         let row = |i: usize| &w[i * SPAN..][..tokens];
         match scales {
             Scales::Plain => {
-                values::<C, S>(s, (w, count), rows, By::One, (sums, stride));
+                self.values(s, head, (w, count), By::One, (sums, stride));
             }
             Scales::One(scale, zero) => {
-                values::<C, S>(s, (w, count), rows, By::All(scale), (&mut *sums, stride));
+                self.values(s, head, (w, count), By::All(scale), (&mut *sums, stride));
                 if zero != 0.0 {
                     for i in 0..count {
                         let shift = row(i).iter().sum::<f32>() * scale * zero;
@@ -440,7 +524,7 @@ impl<C: Cells> Add<'_, C> {
                         *slot = w * scale;
                     }
                 }
-                values::<C, S>(s, (&own, count), rows, By::One, (&mut *sums, stride));
+                self.values(s, head, (&own, count), By::One, (&mut *sums, stride));
                 if zeros.iter().any(|zero| *zero != 0.0) {
                     for (i, own) in own.chunks_exact(SPAN).enumerate() {
                         let shift = own.iter().zip(zeros).map(|(w, zero)| w * zero).sum::<f32>();
@@ -453,7 +537,7 @@ impl<C: Cells> Add<'_, C> {
             Scales::Columns(by, zeros) => {
                 let (by, zeros) = (&by[..stride], &zeros[..stride]);
                 let columns = By::Columns(by);
-                values::<C, S>(s, (w, count), rows, columns, (&mut *sums, stride));
+                self.values(s, head, (w, count), columns, (&mut *sums, stride));
                 for i in 0..count {
                     let sum = row(i).iter().sum::<f32>();
                     let slots = sums[i * stride..][..stride].iter_mut();
@@ -463,6 +547,7 @@ impl<C: Cells> Add<'_, C> {
                 }
             }
         }
+        self.sums = all;
     }
 }
 
@@ -478,12 +563,17 @@ pub(in crate::attention) fn widen_to(
         AnyRun::Float(rows) => isa.run_f32(WidenRows::<'_, Numbers<f32>> { rows, scales, out }),
         AnyRun::Float16(rows) => isa.run_f32(WidenRows::<'_, Numbers<f16>> { rows, scales, out }),
         AnyRun::Bfloat16(rows) => isa.run_f32(WidenRows::<'_, Numbers<bf16>> { rows, scales, out }),
-        AnyRun::Codes(storage, rows) => {
-            with_codes!(storage, |C| isa.run_f32(WidenRows::<'_, C> {
-                rows,
-                scales,
-                out
-            }))
+        AnyRun::Codes(storage, runs) => {
+            let (out, stride) = out;
+            for (place, rows) in placed(runs) {
+                let scales = scales.from(place);
+                let out = (&mut out[place * stride..], stride);
+                with_codes!(storage, |C| isa.run_f32(WidenRows::<'_, C> {
+                    rows,
+                    scales,
+                    out
+                }));
+            }
         }
     }
 }

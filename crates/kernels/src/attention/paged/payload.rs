@@ -228,6 +228,19 @@ impl PageRows {
         }
     }
 
+    /// Whether both are codes of one type under one scale.
+    pub(super) fn goes_on(&self, next: &PageRows) -> bool {
+        let (Held::Codes(own), Held::Codes(next)) = (&self.held, &next.held) else {
+            return false;
+        };
+        match (&own.parameters, &next.parameters) {
+            (CodeParameters::One(scale, zero), CodeParameters::One(other, other_zero)) => {
+                own.storage == next.storage && (scale, zero) == (other, other_zero)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether rows of both can be joined to one list.
     pub(super) fn joins(&self, other: &PageRows) -> bool {
         match (&self.held, &other.held) {

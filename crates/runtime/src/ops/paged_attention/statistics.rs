@@ -19,8 +19,8 @@ pub struct Statistics {
     pub peak_workspace_bytes: u64,
     /// Pages that were held to the rules for the first time; those that an earlier execution checked do not count.
     pub validated_pages: u64,
-    /// FLOAT bytes of codes that were turned into numbers, in registers mostly: once for all query rows and heads that share
-    /// them.
+    /// FLOAT bytes of codes that were computed with, as numbers in registers or as the bytes that they are: once for all query
+    /// rows and heads that share them.
     pub decoded_bytes: u64,
     /// Bytes that one task of the computation works in. Of several executions, the most.
     pub tile_bytes: u64,

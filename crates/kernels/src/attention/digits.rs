@@ -1,0 +1,106 @@
+//! Rows of codes multiplied as the bytes that they are (AVX-512 VNNI), sixteen at a time.
+//!
+//! A dot product of bytes takes a quarter of the instructions that one of FLOAT does, and codes need not be turned into
+//! numbers for it. The other factor, a query or the weights of values, is written with three digits of eight bits: 24
+//! bits beside the largest number of the row, as many as a FLOAT has. Products and sums of digits are exact; what the
+//! digits leave out of a number is at most `2^-23` of the largest one of its row (queries), `2^-24` of the largest of 64
+//! weights: what sums of FLOAT round off. Query rows whose largest number is far from the others are left to the loops over
+//! numbers.
+
+mod queries;
+mod scores;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(super) use queries::DigitQueries;
+pub(super) use values::ByteRows;
+
+use super::few::Run;
+use super::visibility::SPAN;
+use crate::arch::x86_64::{Avx512, Bytes, Vnni};
+use crate::simd::Simd;
+use refeed_values::DType;
+use smallvec::SmallVec;
+
+/// Rows of a tile.
+pub(super) const KEYS: usize = 16;
+/// Query rows that are worked on together.
+const ROWS: usize = 8;
+/// Digits of a number.
+const DIGITS: usize = 3;
+
+/// Sixteen rows of codes.
+#[derive(Clone, Copy)]
+struct Tile<'r> {
+    rows: &'r [u8],
+    /// Place of the first one among all rows.
+    place: usize,
+    /// What is read later and lies elsewhere.
+    ahead: &'r [u8],
+}
+
+/// The tiles of all rows of a head.
+type Tiles<'r> = SmallVec<[Tile<'r>; SPAN / KEYS]>;
+
+/// Whether rows of `width` bytes can be multiplied here.
+fn fits(width: usize) -> bool {
+    width.is_multiple_of(16) && (16..=2048).contains(&width)
+}
+
+/// Finds the whole tiles of the rows of a head; what is left of a run is less than a tile.
+fn find<'r>(tiles: &mut Tiles<'r>, (runs, head): (&[Run<'r, u8>], usize)) {
+    let mut first = 0;
+    for run in runs {
+        let each = KEYS * run.width;
+        let ahead = match run.later(head) {
+            [] => run.next(head),
+            later => later,
+        };
+        for (n, rows) in run.head(head).chunks_exact(each).enumerate() {
+            tiles.push(Tile {
+                rows,
+                place: first + n * KEYS,
+                ahead: ahead.get(n * each..(n + 1) * each).unwrap_or_default(),
+            });
+        }
+        first += run.tokens;
+    }
+}
+
+/// How codes lie in bytes: `code = ((byte ^ flip) >> bits * part & mask) - above`.
+#[derive(Clone, Copy)]
+struct Form {
+    flip: u8,
+    above: u8,
+}
+
+impl Form {
+    fn of(storage: DType) -> Form {
+        let (flip, above) = match storage {
+            DType::Int8 => (0x80, 0x80),
+            DType::Int4 => (0x88, 8),
+            DType::Int2 => (0xAA, 2),
+            _ => (0, 0),
+        };
+        Form { flip, above }
+    }
+
+    /// The same for bytes with a sign, and what is missing in them then.
+    fn signed(storage: DType) -> (Form, f32) {
+        let form = |flip, above| Form { flip, above };
+        match storage {
+            DType::Int8 => (form(0, 0), 0.0),
+            DType::Uint8 => (form(0x80, 0), 128.0),
+            _ => (Form::of(storage), 0.0),
+        }
+    }
+}
+
+/// The sums of three digits as a number.
+#[inline(always)]
+fn number(v: Vnni, [low, middle, high]: [Bytes; DIGITS]) -> <Avx512 as Simd<f32>>::V {
+    let s = v.numbers();
+    let upper = s.fma(v.to_numbers(high), s.splat(256.0), v.to_numbers(middle));
+    s.fma(upper, s.splat(256.0), v.to_numbers(low))
+}

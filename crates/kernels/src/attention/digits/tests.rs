@@ -1,0 +1,231 @@
+use super::queries::LARGEST;
+use super::values::HEAVIEST;
+use super::*;
+use crate::Isa;
+use crate::attention::cells::{Cells, Codes2, Codes4, Codes8, arrange};
+use crate::attention::rows::By;
+use crate::attention::visibility::TILE;
+
+const STORAGE: [DType; 6] = [
+    DType::Int8,
+    DType::Uint8,
+    DType::Int4,
+    DType::Uint4,
+    DType::Int2,
+    DType::Uint2,
+];
+
+struct Dice(u64);
+
+impl Dice {
+    fn byte(&mut self) -> u8 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005) + 1;
+        (self.0 >> 40) as u8
+    }
+    fn real(&mut self) -> f32 {
+        (f32::from(self.byte()) + f32::from(self.byte()) / 256.0) / 64.0 - 2.0
+    }
+}
+
+/// The instruction set with products of bytes, where this machine has it.
+fn isa() -> Option<Isa> {
+    Isa::available().find(|isa| isa.bytes().is_some())
+}
+
+/// Code `column` of a row, from the definition of the types.
+fn code(row: &[u8], column: usize, storage: DType) -> f64 {
+    let bits = storage.bits();
+    let parts = 8 / bits;
+    let code = i32::from(row[column / parts]) >> (bits * (column % parts)) & ((1 << bits) - 1);
+    let signed = matches!(storage, DType::Int8 | DType::Int4 | DType::Int2);
+    f64::from(code - i32::from(signed && code >> (bits - 1) == 1) * (1 << bits))
+}
+
+fn digits_of(isa: Isa, queries: &[Vec<f32>], storage: DType) -> Option<DigitQueries> {
+    let (size, parts) = (queries[0].len(), 8 / storage.bits());
+    let mut rows = vec![0.0; queries.len() * size];
+    for (row, slot) in queries.iter().zip(rows.chunks_exact_mut(size)) {
+        // In the order of sixteen lanes, whatever the instruction set.
+        let s = isa.bytes()?.numbers();
+        match parts {
+            1 => arranged::<Codes8<false>, _>(s, row, slot),
+            2 => arranged::<Codes4<false>, _>(s, row, slot),
+            _ => arranged::<Codes2<false>, _>(s, row, slot),
+        }
+    }
+    DigitQueries::of(isa, &rows, rows.len(), [1, queries.len(), size], parts)
+}
+
+fn arranged<C: Cells, S: Simd<f32>>(_: S, row: &[f32], out: &mut [f32]) {
+    arrange::<S>(row, C::PARTS, out);
+}
+
+/// Both products stay within what three digits leave out, beside sums in f64.
+#[test]
+fn digits_leave_out_no_more_than_they_say() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let mut dice = Dice(7);
+    let cases = [
+        (16, 1, 16),
+        (16, 5, 31),
+        (32, 4, 64),
+        (48, 3, 130),
+        (64, 7, 80),
+        (80, 2, 512),
+        (112, 6, 200),
+        (128, 8, 16),
+        (128, 9, 96),
+        (192, 16, 49),
+        (256, 12, 64),
+    ];
+    for storage in STORAGE {
+        for (width, line, tokens) in cases {
+            let size = width * 8 / storage.bits();
+            let queries: Vec<Vec<f32>> = (0..line)
+                .map(|_| (0..size).map(|_| dice.real()).collect())
+                .collect();
+            let rows: Vec<u8> = (0..tokens * width).map(|_| dice.byte()).collect();
+            // Two runs of several heads, of which the second one is looked at.
+            let first = tokens / 2 / KEYS * KEYS;
+            let other = vec![0xA5; first.max(tokens - first) * width];
+            let part = |from: usize, to: usize| -> Vec<u8> {
+                let own = &rows[from * width..to * width];
+                [&other[..own.len()], own].concat()
+            };
+            let (low, high) = (part(0, first), part(first, tokens));
+            let runs = [
+                Run::new(&low, [2, first, width]),
+                Run::new(&high, [2, tokens - first, width]),
+            ];
+            let whole = first + (tokens - first) / KEYS * KEYS;
+            let what = format!("{storage:?} {width} {line} {tokens}");
+
+            let digits = digits_of(isa, &queries, storage).unwrap();
+            let mut out = vec![f32::NAN; line * SPAN];
+            assert!(
+                digits.scores(0, storage, (&runs, 1), &mut out),
+                "{what}: scores"
+            );
+            for (i, query) in queries.iter().enumerate() {
+                let largest = query.iter().fold(0f32, |m, x| m.max(x.abs()));
+                let step = f64::from(largest) / f64::from(LARGEST);
+                for t in 0..whole {
+                    let row = &rows[t * width..][..width];
+                    let code = |d| code(row, d, storage);
+                    let right: f64 = (0..size).map(|d| f64::from(query[d]) * code(d)).sum();
+                    let all: f64 = (0..size).map(|d| code(d).abs()).sum();
+                    let bound = 0.51 * step * all + right.abs() * 3e-7 + 1e-9;
+                    let got = f64::from(out[i * SPAN + t]);
+                    assert!(
+                        (got - right).abs() <= bound,
+                        "{what}: {got} {right} {bound}"
+                    );
+                }
+                let rest = &out[i * SPAN..][whole..SPAN];
+                assert!(rest.iter().all(|x| x.is_nan()), "{what}: behind the tiles");
+            }
+
+            let weights: Vec<f32> = (0..line * SPAN)
+                .map(|_| f32::from(dice.byte()) * f32::from(dice.byte()) / 65_536.0)
+                .collect();
+            let columns: Vec<f32> = (0..size).map(|_| dice.real()).collect();
+            for by in [By::One, By::All(-0.25), By::Columns(&columns)] {
+                let rows_of = ByteRows::of(isa, storage).unwrap();
+                let stride = size.next_multiple_of(16) + 16;
+                let mut sums = vec![0.5; line * stride];
+                assert!(rows_of.add((&runs, 1), (&weights, line), by, (&mut sums, stride)));
+                for (i, weights) in weights.chunks_exact(SPAN).enumerate() {
+                    for d in 0..size {
+                        let factor = match by {
+                            By::One => 1.0,
+                            By::All(by) => f64::from(by),
+                            By::Columns(by) => f64::from(by[d]),
+                        };
+                        let (mut right, mut bound) = (0.0, 1e-6);
+                        for block in (0..whole).collect::<Vec<_>>().chunks(TILE) {
+                            let heaviest = block.iter().map(|t| weights[*t]).fold(0f32, f32::max);
+                            for t in block {
+                                let weight = f64::from(weights[*t]);
+                                let code = code(&rows[t * width..], d, storage);
+                                right += weight * code;
+                                bound += 0.51 * f64::from(heaviest / HEAVIEST) * 256.0;
+                                bound += weight * 256.0 * 3e-7;
+                            }
+                        }
+                        let got = f64::from(sums[i * stride + d]);
+                        let right = 0.5 + right * factor;
+                        let bound = bound * factor.abs() + right.abs() * 3e-7;
+                        assert!(
+                            (got - right).abs() <= bound,
+                            "{what}: {got} {right} {bound}"
+                        );
+                    }
+                    let behind = &sums[i * stride + size..(i + 1) * stride];
+                    assert!(behind.iter().all(|x| *x == 0.5), "{what}: behind a row");
+                }
+            }
+        }
+    }
+}
+
+/// Exact numbers: small whole ones need no rounding at all.
+#[test]
+fn whole_numbers_are_exact() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let queries = [vec![1.0; 64], vec![-1.0; 64]];
+    let digits = digits_of(isa, &queries, DType::Int8).unwrap();
+    let rows: Vec<u8> = (0..KEYS).flat_map(|t| [0x80 + t as u8; 64]).collect();
+    let runs = [Run::new(&rows, [1, KEYS, 64])];
+    let mut out = vec![0.0; 2 * SPAN];
+    assert!(digits.scores(0, DType::Int8, (&runs, 0), &mut out));
+    for t in 0..KEYS {
+        let right = 64.0 * (t as f32 - 128.0);
+        assert!((out[t] - right).abs() <= 1e-3, "{} {right}", out[t]);
+        assert_eq!(out[SPAN + t], -out[t]);
+    }
+    let mut sums = vec![0.0; 64];
+    let mut weights = vec![0.0; SPAN];
+    weights[3] = 1.0;
+    let rows = ByteRows::of(isa, DType::Int8).unwrap();
+    assert!(rows.add((&runs, 0), (&weights, 1), By::One, (&mut sums, 64)));
+    assert!(sums.iter().all(|x| (x + 125.0).abs() < 1e-4), "{sums:?}");
+}
+
+/// A row whose largest number hides the others, or that is not finite, is left to the loops over numbers.
+#[test]
+fn rows_that_digits_do_not_suit_are_declined() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let rows = vec![1; KEYS * 128];
+    let runs = [Run::new(&rows, [1, KEYS, 128])];
+    let mut wide = vec![1.0; 128];
+    wide[5] = 1e4;
+    let tiny = vec![1e-40; 128];
+    let endless = vec![f32::INFINITY; 128];
+    let unknown = vec![f32::NAN; 128];
+    for row in [wide, tiny, endless, unknown] {
+        let queries = [vec![1.0; 128], row];
+        let digits = digits_of(isa, &queries, DType::Uint8).unwrap();
+        let mut out = vec![7.0; 2 * SPAN];
+        assert!(!digits.scores(0, DType::Uint8, (&runs, 0), &mut out));
+        assert!(out.iter().all(|x| *x == 7.0));
+    }
+    let queries = [vec![0.0; 128]];
+    let digits = digits_of(isa, &queries, DType::Uint8).unwrap();
+    let mut out = vec![7.0; SPAN];
+    assert!(digits.scores(0, DType::Uint8, (&runs, 0), &mut out));
+    assert!(out[..KEYS].iter().all(|x| *x == 0.0));
+    // Rows that do not fill registers have no digits.
+    assert!(digits_of(isa, &[vec![1.0; 24]], DType::Uint8).is_none());
+    let narrow = vec![1; KEYS * 24];
+    let runs = [Run::new(&narrow, [1, KEYS, 24])];
+    let rows = ByteRows::of(isa, DType::Uint8).unwrap();
+    let mut sums = vec![0.5; 32];
+    assert!(!rows.add((&runs, 0), (&[1.0; SPAN], 1), By::One, (&mut sums, 32)));
+    assert!(sums.iter().all(|x| *x == 0.5));
+}
