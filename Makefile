@@ -34,7 +34,7 @@ test-rust: ## Rust unit, integration and doc tests
 	cargo test --quiet --locked
 
 # The same packages as test-rust, so that nothing is built again.
-test-isa: ## The unit and integration tests once more for each lesser instruction set
+test-isa: ## The unit and integration tests once more in portable code and with AVX2
 	for isa in scalar avx2; do REFEED_ISA=$$isa cargo test --quiet --locked --lib || exit 1; done
 
 $(VENV)/ready: pyproject.toml

@@ -34,6 +34,8 @@ const DIGITS: usize = 3;
 #[derive(Clone, Copy)]
 struct Tile<'r> {
     rows: &'r [u8],
+    /// How many of them are meant.
+    count: usize,
     /// Place of the first one among all rows.
     place: usize,
     /// What is read later and lies elsewhere.
@@ -48,8 +50,13 @@ fn fits(width: usize) -> bool {
     width.is_multiple_of(16) && (16..=2048).contains(&width)
 }
 
-/// Finds the whole tiles of the rows of a head; what is left of a run is less than a tile.
-fn find<'r>(tiles: &mut Tiles<'r>, (runs, head): (&[Run<'r, u8>], usize)) {
+/// Finds the tiles of the rows of a head. What is left of a run is less than a tile, and lies in the next one of `rest`, if
+/// there is one.
+fn find<'r>(
+    tiles: &mut Tiles<'r>,
+    (runs, head): (&[Run<'r, u8>], usize),
+    mut rest: impl Iterator<Item = &'r [u8]>,
+) {
     let mut first = 0;
     for run in runs {
         let each = KEYS * run.width;
@@ -60,8 +67,20 @@ fn find<'r>(tiles: &mut Tiles<'r>, (runs, head): (&[Run<'r, u8>], usize)) {
         for (n, rows) in run.head(head).chunks_exact(each).enumerate() {
             tiles.push(Tile {
                 rows,
+                count: KEYS,
                 place: first + n * KEYS,
                 ahead: ahead.get(n * each..(n + 1) * each).unwrap_or_default(),
+            });
+        }
+        let left = run.tokens % KEYS;
+        if left > 0
+            && let Some(rows) = rest.next()
+        {
+            tiles.push(Tile {
+                rows,
+                count: left,
+                place: first + run.tokens - left,
+                ahead: &[],
             });
         }
         first += run.tokens;
@@ -87,12 +106,12 @@ impl Form {
     }
 
     /// The same for bytes with a sign, and what is missing in them then.
-    fn signed(storage: DType) -> (Form, f32) {
+    fn signed(storage: DType) -> (Form, i32) {
         let form = |flip, above| Form { flip, above };
         match storage {
-            DType::Int8 => (form(0, 0), 0.0),
-            DType::Uint8 => (form(0x80, 0), 128.0),
-            _ => (Form::of(storage), 0.0),
+            DType::Int8 => (form(0, 0), 0),
+            DType::Uint8 => (form(0x80, 0), 128),
+            _ => (Form::of(storage), 0),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::registry::{RegisterError, register_kernel};
 use cache::Memo;
 use execute::Operands;
 use refeed_graph::attributes::AttributeError;
-use refeed_kernels::Compute;
+use refeed_kernels::{Compute, Isa, ThreadPool};
 use refeed_values::paged_cache::cache_of;
 use refeed_values::{Allocator, RuntimeValue, Tensor, TensorMut, ValueError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -235,7 +235,8 @@ impl PagedAttention {
             value,
             past,
         };
-        let compute = Compute::default();
+        let isa = Isa::from_env().map_err(|error| OpError::Custom(Box::new(error)))?;
+        let compute = Compute::new(isa, ThreadPool::global());
         self.execute(
             &operands,
             options,

@@ -1,7 +1,7 @@
 //! Query rows in digits.
 
 use super::scores::Scores;
-use super::{DIGITS, Form, ROWS, Tiles, find, fits};
+use super::{DIGITS, Form, KEYS, ROWS, Tiles, find, fits};
 use crate::Isa;
 use crate::arch::x86_64::{ByteOp, Vnni};
 use crate::attention::few::Run;
@@ -13,7 +13,7 @@ use refeed_values::DType;
 /// What the largest number of a query row becomes: three digits with a sign, the first of them at most 127.
 pub(super) const LARGEST: f32 = 8_300_000.0;
 /// How much larger than the mean of its row a query's number may be.
-const WIDEST: f32 = 32.0;
+const WIDEST: f32 = 8.0;
 
 /// Query rows of some heads in digits.
 pub(in crate::attention) struct DigitQueries {
@@ -62,7 +62,7 @@ impl DigitQueries {
         })
     }
 
-    /// Products of the query rows of head `own` with the codes of head `head` of some runs, as far as they are whole tiles: that of
+    /// Products of the query rows of head `own` with the codes of head `head` of some runs: that of
     /// query row `i` and row `j` goes to `out[i * SPAN + j]`. False: the rows are not in digits, and nothing was done.
     pub(in crate::attention) fn scores(
         &self,
@@ -77,8 +77,20 @@ impl DigitQueries {
         }
         let each = self.line * DIGITS * (self.size + 4);
         let mut bytes = &self.bytes[own * each..][..each];
+        // Rows that fill no tile are filled up with zeros: equal keys have equal scores, wherever they lie.
+        let (runs, head) = rows;
+        let whole = KEYS * self.size * storage.bits() / 8;
+        let open = || runs.iter().filter(|run| run.tokens % KEYS != 0);
+        let mut rest = u8::scratch(open().count() * whole);
+        for (run, rest) in open().zip(rest.chunks_exact_mut(whole)) {
+            let rows = run.head(head);
+            let rows = &rows[rows.len() / whole * whole..];
+            let (own, zeros) = rest.split_at_mut(rows.len());
+            own.copy_from_slice(rows);
+            zeros.fill(0);
+        }
         let mut tiles = Tiles::new();
-        find(&mut tiles, rows);
+        find(&mut tiles, rows, rest.chunks_exact(whole));
         for (block, factors) in factors.chunks(ROWS).enumerate() {
             let (own, rest) = bytes.split_at(factors.len() * DIGITS * (self.size + 4));
             bytes = rest;

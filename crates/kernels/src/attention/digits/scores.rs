@@ -90,7 +90,14 @@ impl<const PARTS: usize, const R: usize> ByteOp for SomeScores<'_, PARTS, R> {
             }
             for i in 0..R {
                 let x = s.mul(number(v, acc[i]), s.splat(factors[i]));
-                s.store(x, &mut out[i * SPAN + tile.place..]);
+                let out = &mut out[i * SPAN + tile.place..];
+                if tile.count == KEYS {
+                    s.store(x, out);
+                } else {
+                    let mut all = [0.0; KEYS];
+                    s.store(x, &mut all);
+                    out[..tile.count].copy_from_slice(&all[..tile.count]);
+                }
             }
         }
     }

@@ -99,7 +99,7 @@ fn digits_leave_out_no_more_than_they_say() {
                 Run::new(&low, [2, first, width]),
                 Run::new(&high, [2, tokens - first, width]),
             ];
-            let whole = first + (tokens - first) / KEYS * KEYS;
+            let whole = first + (tokens - first) / KEYS * KEYS; // values that fill tiles
             let what = format!("{storage:?} {width} {line} {tokens}");
 
             let digits = digits_of(isa, &queries, storage).unwrap();
@@ -111,7 +111,7 @@ fn digits_leave_out_no_more_than_they_say() {
             for (i, query) in queries.iter().enumerate() {
                 let largest = query.iter().fold(0f32, |m, x| m.max(x.abs()));
                 let step = f64::from(largest) / f64::from(LARGEST);
-                for t in 0..whole {
+                for t in 0..tokens {
                     let row = &rows[t * width..][..width];
                     let code = |d| code(row, d, storage);
                     let right: f64 = (0..size).map(|d| f64::from(query[d]) * code(d)).sum();
@@ -123,8 +123,8 @@ fn digits_leave_out_no_more_than_they_say() {
                         "{what}: {got} {right} {bound}"
                     );
                 }
-                let rest = &out[i * SPAN..][whole..SPAN];
-                assert!(rest.iter().all(|x| x.is_nan()), "{what}: behind the tiles");
+                let rest = &out[i * SPAN..][tokens..SPAN];
+                assert!(rest.iter().all(|x| x.is_nan()), "{what}: behind the rows");
             }
 
             let weights: Vec<f32> = (0..line * SPAN)
@@ -150,8 +150,8 @@ fn digits_leave_out_no_more_than_they_say() {
                                 let weight = f64::from(weights[*t]);
                                 let code = code(&rows[t * width..], d, storage);
                                 right += weight * code;
-                                bound += 0.51 * f64::from(heaviest / HEAVIEST) * 256.0;
-                                bound += weight * 256.0 * 3e-7;
+                                bound += 0.51 * f64::from(heaviest / HEAVIEST) * code.abs();
+                                bound += weight * code.abs() * 3e-7;
                             }
                         }
                         let got = f64::from(sums[i * stride + d]);
@@ -228,4 +228,81 @@ fn rows_that_digits_do_not_suit_are_declined() {
     let mut sums = vec![0.5; 32];
     assert!(!rows.add((&runs, 0), (&[1.0; SPAN], 1), By::One, (&mut sums, 32)));
     assert!(sums.iter().all(|x| *x == 0.5));
+}
+
+/// Codes of zeros give zeros, small codes small errors: nothing cancels that was added before.
+#[test]
+fn unsigned_values_near_zero_are_as_exact_as_others() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let rows_of = ByteRows::of(isa, DType::Uint8).unwrap();
+    let weights: Vec<f32> = (0..SPAN).map(|t| 1.0 / (1.0 + t as f32)).collect();
+    for most in [0, 1, 3] {
+        let rows: Vec<u8> = (0..64 * 16).map(|i| (i * 7 % 5).min(most) as u8).collect();
+        let runs = [Run::new(&rows, [1, 64, 16])];
+        let mut sums = vec![0.0; 16];
+        assert!(rows_of.add((&runs, 0), (&weights, 1), By::One, (&mut sums, 16)));
+        for (d, sum) in sums.iter().enumerate() {
+            let value = |t: usize| f64::from(rows[t * 16 + d]) * f64::from(weights[t]);
+            let right: f64 = (0..64).map(value).sum();
+            assert!(
+                (f64::from(*sum) - right).abs() <= 3e-7 * right,
+                "{sum} {right}"
+            );
+        }
+    }
+}
+
+/// Weights and scales as small as FLOATs are lose nothing that products of FLOAT would keep.
+#[test]
+fn faint_weights_and_scales_are_kept() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let rows_of = ByteRows::of(isa, DType::Int8).unwrap();
+    let rows = vec![100; 32 * 16];
+    let runs = [Run::new(&rows, [1, 32, 16])];
+    for (weight, by) in [
+        (1e-37f32, 1e37f32),
+        (1e-30, 1e30),
+        (1e-18, 1e18),
+        (0.9e-18, 1e18),
+        (1.0, 1e-38),
+        (1.0, 1e-36),
+        (1e30, 1e-30),
+    ] {
+        let weights = vec![weight; SPAN];
+        let mut sums = vec![0.0; 16];
+        assert!(rows_of.add((&runs, 0), (&weights, 1), By::All(by), (&mut sums, 16)));
+        let right = 3200.0 * f64::from(weight) * f64::from(by);
+        for sum in &sums {
+            let error = (f64::from(*sum) - right).abs() / right;
+            assert!(error <= 1e-6, "{weight} {by}: {sum} {right}");
+        }
+    }
+}
+
+/// Equal keys have equal scores, also those behind the last whole tile.
+#[test]
+fn equal_keys_have_equal_scores() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let mut dice = Dice(3);
+    let queries: Vec<Vec<f32>> = (0..3)
+        .map(|_| (0..64).map(|_| dice.real()).collect())
+        .collect();
+    let key: Vec<u8> = (0..64).map(|_| dice.byte()).collect();
+    let rows = key.repeat(41);
+    let runs = [
+        Run::new(&rows[..17 * 64], [1, 17, 64]),
+        Run::new(&rows[17 * 64..], [1, 24, 64]),
+    ];
+    let digits = digits_of(isa, &queries, DType::Int8).unwrap();
+    let mut out = vec![f32::NAN; 3 * SPAN];
+    assert!(digits.scores(0, DType::Int8, (&runs, 0), &mut out));
+    for scores in out.chunks_exact(SPAN) {
+        assert!(scores[0].is_finite() && scores[..41].iter().all(|x| *x == scores[0]));
+    }
 }

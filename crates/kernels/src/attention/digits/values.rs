@@ -15,6 +15,10 @@ use refeed_values::DType;
 const TOGETHER: usize = TILE / KEYS;
 /// What the largest weight becomes: three digits without a sign.
 pub(super) const HEAVIEST: f32 = 16_777_000.0;
+/// Weights below this are raised before they are written in digits.
+const FAINT: f32 = 1e-18;
+/// By how much; a power of two, so that nothing is rounded.
+const RAISE: f32 = 18_446_744_073_709_551_616.0;
 
 /// Codes of one storage type whose rows are multiplied as bytes.
 #[derive(Clone, Copy)]
@@ -43,7 +47,7 @@ impl ByteRows {
             return false;
         }
         let mut tiles = Tiles::new();
-        find(&mut tiles, (runs, head));
+        find(&mut tiles, (runs, head), std::iter::empty());
         let tiles = &tiles;
         match self.storage.bits() {
             8 => self.add_parts::<1>(tiles, weights, by, sums),
@@ -143,7 +147,7 @@ struct Values<'a> {
     numbers: usize,
     weights: &'a [f32],
     /// What is to be added to each code.
-    missing: f32,
+    missing: i32,
     by: By<'a>,
     products: &'a mut [f32],
     sums: &'a mut [f32],
@@ -186,30 +190,36 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
         let s = v.numbers();
         // Digits of the weights, row by row and digit by digit.
         let mut digits = [[[0u8; TILE]; DIGITS]; R];
-        let mut factors = [0f32; R];
-        let mut totals = [0f32; R];
+        // What is missing in the codes, times the digits.
+        let mut first = [[0i32; DIGITS]; R];
+        let mut factors = [[0f32; 2]; R];
         for i in 0..R {
             let weights = &weights[i * SPAN..];
             let mut heaviest = s.splat(0.0);
             for tile in tiles {
                 heaviest = s.max(s.load(&weights[tile.place..]), heaviest);
             }
+            // Weights may be as small as a FLOAT can be; neither the share nor its inverse may leave what a FLOAT can be.
             let heaviest = s.largest(heaviest);
+            let raised = if heaviest < FAINT { RAISE } else { 1.0 };
             let share = match heaviest > 0.0 {
-                true => HEAVIEST / heaviest,
+                true => HEAVIEST / (heaviest * raised),
                 false => 0.0,
             };
-            factors[i] = heaviest / HEAVIEST;
-            let mut total = v.splat(0);
+            factors[i] = [heaviest * raised / HEAVIEST, 1.0 / raised];
             for (n, tile) in tiles.iter().enumerate().take(TOGETHER) {
-                let mut x = v.nearest(s.mul(s.load(&weights[tile.place..]), s.splat(share)));
-                total = v.plus(total, x);
+                let x = s.mul(s.load(&weights[tile.place..]), s.splat(raised));
+                let mut x = v.nearest(s.mul(x, s.splat(share)));
                 for digits in &mut digits[i] {
                     digits[n * KEYS..][..KEYS].copy_from_slice(&v.low_bytes(x));
                     x = v.drop_byte(x);
                 }
             }
-            totals[i] = s.sum(v.to_numbers(total));
+            if missing != 0 {
+                for (digits, first) in digits[i].iter().zip(&mut first[i]) {
+                    *first = missing * digits.iter().map(|x| i32::from(*x)).sum::<i32>();
+                }
+            }
         }
 
         let registers = numbers / 16;
@@ -220,7 +230,7 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
                 v,
                 (codes, registers, groups),
                 at,
-                &digits,
+                (&digits, &first),
                 (&mut *products, numbers),
             );
             at += W;
@@ -230,7 +240,7 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
                 v,
                 (codes, registers, groups),
                 at,
-                &digits,
+                (&digits, &first),
                 (&mut *products, numbers),
             );
             at += 1;
@@ -239,7 +249,7 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
         for i in 0..R {
             let products = &products[i * numbers..][..numbers];
             let sums = &mut sums[i * stride..][..numbers];
-            let (factor, more) = (factors[i], missing * totals[i]);
+            let [factor, lower] = factors[i];
             let places = products
                 .chunks_exact(16 * PARTS)
                 .zip(sums.chunks_exact_mut(16 * PARTS));
@@ -254,18 +264,18 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
                     _ => in_order::<Codes2<false>, _>(s, x),
                 };
                 for (part, x) in x.into_iter().enumerate().take(PARTS) {
-                    let mut x = x;
-                    if missing != 0.0 {
-                        x = s.add(x, s.splat(more));
+                    let mut x = s.mul(x, s.splat(factor));
+                    if lower < 1.0 {
+                        x = s.mul(x, s.splat(lower));
                     }
                     let sums = &mut sums[part * 16..];
                     let sum = s.load(sums);
                     let sum = match by {
-                        By::One => s.fma(x, s.splat(factor), sum),
-                        By::All(by) => s.fma(x, s.splat(factor * by), sum),
+                        By::One => s.add(x, sum),
+                        By::All(by) => s.fma(x, s.splat(by), sum),
                         By::Columns(by) => {
                             let by = s.load(&by[(piece * PARTS + part) * 16..]);
-                            s.fma(x, s.mul(by, s.splat(factor)), sum)
+                            s.fma(x, by, sum)
                         }
                     };
                     s.store(sum, sums);
@@ -275,17 +285,24 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
     }
 }
 
-/// Products of the digits of `R` rows of weights with `W` registers of columns from register `at` on.
+/// `first` and the products of the digits of `R` rows of weights with `W` registers of columns from register `at` on.
 #[inline(always)]
 fn products_of<const R: usize, const W: usize>(
     v: Vnni,
     (codes, registers, groups): (&[u8], usize, usize),
     at: usize,
-    digits: &[[[u8; TILE]; DIGITS]; R],
+    (digits, first): (&[[[u8; TILE]; DIGITS]; R], &[[i32; DIGITS]; R]),
     (out, numbers): (&mut [f32], usize),
 ) {
     let s = v.numbers();
     let mut acc = [[[v.splat(0); DIGITS]; W]; R];
+    for i in 0..R {
+        for w in 0..W {
+            for j in 0..DIGITS {
+                acc[i][w][j] = v.splat(first[i][j]);
+            }
+        }
+    }
     let codes = &codes[..groups * registers * 64];
     for (g, codes) in codes
         .chunks_exact(registers * 64)

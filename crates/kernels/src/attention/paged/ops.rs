@@ -342,11 +342,9 @@ impl<C: Cells<Unit = u8>> Scores<'_, C> {
             digits.scores(queries.first + head, self.storage, (runs, head), out)
         });
         for (place, run) in placed(runs) {
-            let first = if done { run.tokens / KEYS * KEYS } else { 0 };
-            if first < run.tokens {
-                let run = run.part(head, first, run.tokens - first);
-                let out = &mut out[place + first..];
-                scores::<C, S>(s, (arranged, stride, line), run, out);
+            if !done {
+                let run = run.part(head, 0, run.tokens);
+                scores::<C, S>(s, (arranged, stride, line), run, &mut out[place..]);
             }
         }
         for (i, sum) in queries.sums(head).iter().enumerate() {
