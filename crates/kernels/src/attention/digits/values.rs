@@ -296,10 +296,10 @@ fn products_of<const R: usize, const W: usize>(
 ) {
     let s = v.numbers();
     let mut acc = [[[v.splat(0); DIGITS]; W]; R];
-    for i in 0..R {
-        for w in 0..W {
-            for j in 0..DIGITS {
-                acc[i][w][j] = v.splat(first[i][j]);
+    for (acc, first) in acc.iter_mut().zip(first) {
+        for acc in acc {
+            for (acc, first) in acc.iter_mut().zip(first) {
+                *acc = v.splat(*first);
             }
         }
     }
