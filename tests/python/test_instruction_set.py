@@ -38,3 +38,24 @@ def test_an_unknown_name_is_told(name: str) -> None:
     ended = _run(name)
     assert ended.returncode != 0
     assert f"REFEED_ISA: expected scalar, avx2, avx512, avx512vnni or neon, got `{name}`" in ended.stderr
+
+
+DIRECT = """
+import numpy as np
+from refeed import runtime
+from refeed.onnx import PagedCacheProto
+
+rows = [np.ones((1, 1, 2, 16), np.float32)] * 3
+runtime.PagedAttention()(*rows, PagedCacheProto(), block_size=16, max_tokens=2)
+"""
+
+
+def test_a_kernel_that_is_called_directly_heeds_the_name() -> None:
+    environment = {**os.environ, "REFEED_ISA": "scalar"}
+    command = [sys.executable, "-c", DIRECT]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ended.returncode == 0, ended.stderr
+    environment["REFEED_ISA"] = "sse9"
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ended.returncode != 0
+    assert "REFEED_ISA: expected scalar, avx2, avx512, avx512vnni or neon, got `sse9`" in ended.stderr
