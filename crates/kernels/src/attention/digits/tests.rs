@@ -215,6 +215,14 @@ fn rows_that_digits_do_not_suit_are_declined() {
         assert!(!digits.scores(0, DType::Uint8, (&runs, 0), &mut out));
         assert!(out.iter().all(|x| *x == 7.0));
     }
+    // One number among 127 ones is eight times the mean of all at 8.47.
+    for (largest, suits) in [(8.4, true), (8.6, false)] {
+        let mut row = vec![1.0; 128];
+        row[77] = largest;
+        let digits = digits_of(isa, &[row], DType::Uint8).unwrap();
+        let done = digits.scores(0, DType::Uint8, (&runs, 0), &mut [0.0; SPAN]);
+        assert_eq!(done, suits, "{largest}");
+    }
     let queries = [vec![0.0; 128]];
     let digits = digits_of(isa, &queries, DType::Uint8).unwrap();
     let mut out = vec![7.0; SPAN];
