@@ -3,6 +3,7 @@
 //! The balance is that of AVL trees with the values at the leaves: the heights of two sides differ by at most one.
 //! Every edit recurses at most as deep as the tree is high.
 
+use super::groups::GROUP;
 use super::node::{Inner, Node};
 use crate::runtime_value::RuntimeValue;
 
@@ -70,10 +71,12 @@ pub(super) fn insert(node: &Node, index: usize, leaf: Node) -> Node {
             if index < front {
                 balance(insert(&inner.front, index, leaf), inner.back.clone())
             } else {
-                balance(
-                    inner.front.clone(),
-                    insert(&inner.back, index - front, leaf),
-                )
+                let back = insert(&inner.back, index - front, leaf);
+                let made = balance(inner.front.clone(), back);
+                match index == node.size() && index < GROUP {
+                    true => made.begins_with(inner),
+                    false => made,
+                }
             }
         }
     }

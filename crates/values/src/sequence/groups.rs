@@ -1,8 +1,7 @@
 //! What readers make of the elements of a sequence, kept beside them.
 
 use super::RuntimeSequence;
-use super::node::{Inner, Iter, Node};
-use std::any::Any;
+use super::node::{Inner, Iter, Node, Prepared};
 use std::sync::Arc;
 
 /// Most elements of a group.
@@ -15,25 +14,29 @@ impl RuntimeSequence {
     /// prepared once, and after a push only those of the group that it went to. Positions are those at that time: what is
     /// made must not depend on them but in errors.
     ///
+    /// Where a group grew at its end, `prepare` is also told what it made of the elements that were there before, and the
+    /// iterator goes on behind them; the position is that of the group's first element all the same. When nobody else has
+    /// the sequence of before any more, it has what it made for itself.
+    ///
     /// One type of results is kept; another type is made anew each time.
     ///
     /// ```
     /// use refeed_values::{RuntimeSequence, Tensor};
+    /// use std::sync::Arc;
     /// let mut rows = RuntimeSequence::default();
     /// let (mut looked, mut total) = (0, 0.0);
     /// for n in 0..100 {
     ///     rows.push(Tensor::scalar(n as f32)?.into())?;
-    ///     let groups = rows.groups(0, &mut |_, elements| {
-    ///         let numbers: Vec<f32> = elements
-    ///             .inspect(|_| looked += 1)
-    ///             .filter_map(|row| row.tensor()?.view::<f32>().ok()?.get(&[]))
-    ///             .collect();
+    ///     let groups = rows.groups(0, &mut |_, begun: Option<Arc<Vec<f32>>>, elements| {
+    ///         let mut numbers = begun.map(Arc::unwrap_or_clone).unwrap_or_default();
+    ///         let elements = elements.inspect(|_| looked += 1);
+    ///         numbers.extend(elements.filter_map(|row| row.tensor()?.view::<f32>().ok()?.get(&[])));
     ///         Ok::<_, ()>(numbers)
     ///     });
     ///     total = groups.iter().flatten().map(|group| group.iter().sum::<f32>()).sum();
     /// }
     /// assert_eq!(total, 4950.0);
-    /// assert!(looked <= 100 * 16);
+    /// assert!(looked <= 100 * 4);
     /// # Ok::<(), refeed_values::ValueError>(())
     /// ```
     ///
@@ -42,7 +45,7 @@ impl RuntimeSequence {
     pub fn groups<'s, T: Send + Sync + 'static, E>(
         &'s self,
         from: usize,
-        prepare: &mut impl FnMut(usize, Iter<'s>) -> Result<T, E>,
+        prepare: &mut impl FnMut(usize, Option<Arc<T>>, Iter<'s>) -> Result<T, E>,
     ) -> Result<Vec<Arc<T>>, E> {
         let left = self.len().saturating_sub(from);
         // A group is at least a quarter full, but for one at each end.
@@ -60,7 +63,7 @@ fn walk<'s, T: Send + Sync + 'static, E>(
     node: &'s Node,
     start: usize,
     from: usize,
-    prepare: &mut impl FnMut(usize, Iter<'s>) -> Result<T, E>,
+    prepare: &mut impl FnMut(usize, Option<Arc<T>>, Iter<'s>) -> Result<T, E>,
     found: &mut Vec<Arc<T>>,
 ) -> Result<(), E> {
     match node {
@@ -72,11 +75,20 @@ fn walk<'s, T: Send + Sync + 'static, E>(
             walk(&inner.back, middle, from, prepare, found)
         }
         Node::Inner(inner) => {
-            found.push(kept(inner, || prepare(start, Iter::new(Some(node))))?);
+            let make = || {
+                let mut elements = Iter::new(Some(node));
+                let begun = inner.take_begun().and_then(|(made, count)| {
+                    let made = made.downcast::<T>().ok()?;
+                    elements.pass(count);
+                    Some(made)
+                });
+                prepare(start, begun, elements)
+            };
+            found.push(kept(inner, make)?);
             Ok(())
         }
         Node::Leaf(_) => {
-            found.push(Arc::new(prepare(start, Iter::new(Some(node)))?));
+            found.push(Arc::new(prepare(start, None, Iter::new(Some(node)))?));
             Ok(())
         }
     }
@@ -94,8 +106,6 @@ fn kept<T: Send + Sync + 'static, E>(
     }
     let made = Arc::new(make()?);
     // Of two that make it at once, both have theirs and one is kept.
-    let _ = inner
-        .prepared
-        .set(made.clone() as Arc<dyn Any + Send + Sync>);
+    let _ = inner.prepared.set(made.clone() as Prepared);
     Ok(made)
 }

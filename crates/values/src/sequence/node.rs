@@ -3,7 +3,7 @@
 use crate::paged_cache::Pages;
 use crate::runtime_value::RuntimeValue;
 use std::any::Any;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// A tree of at least one element. Its height is at most 1.44 times the logarithm of its size, so dropping one, and
 /// every walk over one, recurses little.
@@ -13,19 +13,45 @@ pub(super) enum Node {
     Inner(Arc<Inner>),
 }
 
+/// What a reader made of elements.
+pub(super) type Prepared = Arc<dyn Any + Send + Sync>;
+
 /// Two parts, and what is known of both together.
+// In this order, since a walk over many nodes reads the first four of each, and one of two lines of memory less.
+#[repr(C)]
 pub(super) struct Inner {
     pub(super) front: Node,
     pub(super) back: Node,
     size: usize,
+    /// What a reader made of the elements, kept for as long as the node lives.
+    pub(super) prepared: OnceLock<Prepared>,
     height: usize,
     depth: usize,
     bytes: usize,
     foreign: bool,
     strings: bool,
     pages: Pages,
-    /// What a reader made of the elements, kept for as long as the node lives.
-    pub(super) prepared: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// What a reader made of the first elements when they were a node of their own, with their number; until it made
+    /// something of all. It is about no element that this node does not have.
+    begun: Mutex<Option<(Prepared, usize)>>,
+}
+
+impl Inner {
+    /// Takes what was made of the first elements, and how many these are.
+    pub(super) fn take_begun(&self) -> Option<(Prepared, usize)> {
+        // Either there or not, whatever panicked.
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.take()
+    }
+
+    /// What was made of all elements, or of the first ones.
+    fn made(&self) -> Option<(Prepared, usize)> {
+        if let Some(prepared) = self.prepared.get() {
+            return Some((prepared.clone(), self.size));
+        }
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.clone()
+    }
 }
 
 impl Node {
@@ -44,9 +70,20 @@ impl Node {
             strings: front.holds_strings() || back.holds_strings(),
             pages: front.pages().join(&back.pages()),
             prepared: OnceLock::new(),
+            begun: Mutex::new(None),
             front,
             back,
         }))
+    }
+
+    /// This node, which was made just now, begins with the elements of an earlier one.
+    pub(super) fn begins_with(mut self, earlier: &Inner) -> Node {
+        if let Node::Inner(inner) = &mut self
+            && let Some(inner) = Arc::get_mut(inner)
+        {
+            inner.begun = Mutex::new(earlier.made());
+        }
+        self
     }
 
     /// A tree of the least height over leaves, in O(n).
@@ -207,6 +244,22 @@ impl<'s> Iter<'s> {
         Iter {
             parts,
             left: root.map_or(0, Node::size),
+        }
+    }
+
+    /// Passes by the next `count` elements, whole parts at once.
+    pub(super) fn pass(&mut self, mut count: usize) {
+        while count > 0
+            && let Some(node) = self.parts.pop()
+        {
+            let size = node.size();
+            if size <= count {
+                count -= size;
+                self.left -= size;
+            } else if let Node::Inner(inner) = node {
+                self.parts.push(&inner.back);
+                self.parts.push(&inner.front);
+            }
         }
     }
 }

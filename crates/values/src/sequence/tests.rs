@@ -564,9 +564,10 @@ fn sequences_know_whether_they_hold_foreign_memory() {
 #[test]
 fn groups_are_made_once() {
     let collect = |sequence: &RuntimeSequence, from, made: &mut usize| {
-        let groups = sequence.groups(from, &mut |start, elements| {
+        let groups = sequence.groups(from, &mut |start, begun: Option<Arc<(usize, Vec<i64>)>>, elements| {
             *made += elements.len();
-            let held: Vec<i64> = elements.map(read).collect();
+            let mut held = begun.map_or_else(Vec::new, |begun| begun.1.clone());
+            held.extend(elements.map(read));
             Ok::<_, ()>((start, held))
         });
         groups.unwrap()
@@ -597,9 +598,9 @@ fn groups_are_made_once() {
     assert!(collect(&sequence, 1200, &mut made).is_empty());
     assert!(collect(&RuntimeSequence::default(), 0, &mut made).is_empty());
     // A failure keeps nothing, and another type of result does not meet the first.
-    let failed = sequence.groups(0, &mut |_, _| Err::<u8, _>("no"));
+    let failed = sequence.groups(0, &mut |_, _, _| Err::<u8, _>("no"));
     assert_eq!(failed.unwrap_err(), "no");
-    let lengths = sequence.groups(0, &mut |_, elements| Ok::<_, ()>(elements.len()));
+    let lengths = sequence.groups(0, &mut |_, _, elements| Ok::<_, ()>(elements.len()));
     assert_eq!(lengths.unwrap().iter().map(|n| **n).sum::<usize>(), 1200);
     let weak: Vec<_> = collect(&sequence, 0, &mut made)
         .iter()

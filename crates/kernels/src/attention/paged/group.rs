@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// Consecutive tokens of a cache.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Page {
     /// Position of the first token.
     pub(super) start: usize,
@@ -35,7 +35,7 @@ impl Page {
     /// How many numbers of a token are codes.
     fn coded_width(&self) -> u64 {
         let width = |rows: &PageRows| match rows.is_affine() {
-            true => rows.extents[3] as u64,
+            true => rows.width as u64,
             false => 0,
         };
         width(&self.key) + width(&self.value)
@@ -54,15 +54,18 @@ impl Page {
 /// assert_eq!(PageGroup::of([&page])?.tokens(), 0..2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PageGroup {
-    pub(super) pages: Box<[Page]>,
+    pub(super) pages: Vec<Page>,
     /// The payloads, page by page, keys before values: for those who look at single numbers.
-    pub(super) values: Box<[RuntimeValue]>,
+    pub(super) values: Vec<RuntimeValue>,
     /// Batch rows, heads, width of keys, width of values.
     pub(super) extents: [usize; 4],
     /// Which orders of queries the keys need.
     pub(super) needed: [bool; 3],
+    /// Positions of the first token and after the last one: whoever looks for a token need not look at pages.
+    start: usize,
+    end: usize,
     /// Numbers of all tokens that are codes.
     coded: u64,
 }
@@ -103,11 +106,41 @@ impl PageGroup {
         values: impl IntoIterator<Item = &'v RuntimeValue>,
     ) -> Result<PageGroup, GroupError> {
         let values = values.into_iter();
-        let mut pages: Vec<Page> = Vec::with_capacity(values.size_hint().0);
-        let mut held = Vec::with_capacity(2 * values.size_hint().0);
-        let mut extents = None;
-        let mut needed = [true, false, false];
-        for (index, value) in values.enumerate() {
+        let group = PageGroup {
+            pages: Vec::with_capacity(values.size_hint().0),
+            values: Vec::with_capacity(2 * values.size_hint().0),
+            extents: [0; 4],
+            needed: [true, false, false],
+            start: 0,
+            end: 0,
+            coded: 0,
+        };
+        group.with(values)
+    }
+
+    /// The group with further pages behind its own, which are not looked at again.
+    ///
+    /// ```
+    /// use refeed_kernels::attention::paged::PageGroup;
+    /// use refeed_values::paged_cache::page_of;
+    /// use refeed_values::Tensor;
+    /// let page = |start: i64| {
+    ///     let rows = || Tensor::from_slice(&[1, 1, 1, 1], &[0.5f32]);
+    ///     page_of(Tensor::scalar(start)?, Tensor::scalar(1i64)?, rows()?.into(), rows()?.into())
+    /// };
+    /// let first = PageGroup::of([&page(0)?])?;
+    /// assert_eq!(first.with([&page(1)?])?.tokens(), 0..2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PageGroup::of`].
+    pub fn with<'v>(
+        mut self,
+        values: impl IntoIterator<Item = &'v RuntimeValue>,
+    ) -> Result<PageGroup, GroupError> {
+        for value in values {
+            let index = self.pages.len();
             let parts = page(value).map_err(|source| GroupError::Page { index, source })?;
             let rows = |field, payload| {
                 PageRows::of(payload).map_err(|source| GroupError::Payload {
@@ -117,15 +150,20 @@ impl PageGroup {
                 })
             };
             let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+            let ((key_rows, key), (value_rows, value)) =
+                (rows("key", parts.key)?, rows("value", parts.value)?);
             let new = Page {
                 start: size(parts.start),
                 length: size(parts.length),
-                key: rows("key", parts.key)?,
-                value: rows("value", parts.value)?,
+                key: key_rows,
+                value: value_rows,
             };
-            let (key, value) = (new.key.extents, new.value.extents);
             let [batch, heads, capacity, width] = key;
-            let own = *extents.get_or_insert([batch, heads, width, value[3]]);
+            if index == 0 {
+                self.extents = [batch, heads, width, value[3]];
+                (self.start, self.end) = (new.start, new.start);
+            }
+            let own = self.extents;
             for (operand, got, expected) in [
                 ("page key", key, [own[0], own[1], capacity, own[2]]),
                 ("page value", value, [own[0], own[1], capacity, own[3]]),
@@ -134,45 +172,37 @@ impl PageGroup {
                     return Err(KernelError::shape(operand, &expected, &got).into());
                 }
             }
-            let start = pages.last().map_or(new.start, Page::end);
-            if new.start != start || new.length == 0 || new.length > capacity {
-                let (expected, got) = ([start, capacity], [new.start, new.length]);
+            if new.start != self.end || new.length == 0 || new.length > capacity {
+                let (expected, got) = ([self.end, capacity], [new.start, new.length]);
                 let what = "start and length of a page";
                 return Err(KernelError::shape(what, &expected, &got).into());
             }
-            needed[new.key.parts().trailing_zeros() as usize % 3] = true;
-            pages.push(new);
-            held.extend([parts.key.clone(), parts.value.clone()]);
+            self.needed[new.key.parts().trailing_zeros() as usize % 3] = true;
+            self.end = new.end();
+            let coded = new.coded_width().saturating_mul(new.length as u64);
+            self.coded = self.coded.saturating_add(coded);
+            self.pages.push(new);
+            self.values.extend([parts.key.clone(), parts.value.clone()]);
         }
-        let Some(extents) = extents else {
-            return Err(KernelError::Length {
+        match self.pages.len() {
+            0 => Err(KernelError::Length {
                 operand: "pages of a group",
                 expected: 1,
                 got: 0,
             }
-            .into());
-        };
-        let coded = pages.iter().fold(0u64, |sum, page| {
-            sum.saturating_add(page.coded_width().saturating_mul(page.length as u64))
-        });
-        Ok(PageGroup {
-            coded,
-            pages: pages.into(),
-            values: held.into(),
-            extents,
-            needed,
-        })
+            .into()),
+            _ => Ok(self),
+        }
     }
 
     /// Positions of the tokens.
     pub fn tokens(&self) -> std::ops::Range<usize> {
-        let start = self.pages.first().map_or(0, |page| page.start);
-        start..self.pages.last().map_or(start, Page::end)
+        self.start..self.end
     }
 
     /// How many numbers of the tokens from `from` on are kept as codes, keys and values together.
     pub fn coded_numbers(&self, from: usize) -> u64 {
-        if from <= self.tokens().start {
+        if from <= self.start {
             return self.coded;
         }
         let pages = self.pages.iter();
@@ -220,7 +250,7 @@ impl<'a> Pages<'a> {
     pub(super) fn find(self, token: usize) -> Option<At> {
         let after = self
             .0
-            .partition_point(|group| group.tokens().start <= token);
+            .partition_point(|group| group.start <= token);
         let group = after.checked_sub(1)?;
         let pages = &self.0.get(group)?.pages;
         let index = pages

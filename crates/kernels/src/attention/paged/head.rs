@@ -305,7 +305,7 @@ impl<'a, const VALUES: bool> Side<'_, '_, 'a, VALUES> {
             }
         }
         let rows = self.rows(page);
-        let width = rows.extents[3];
+        let width = rows.width;
         let extent = [row, tokens, width];
         match &rows.held {
             Held::Float(_) => self.with_rows(s, extent, PageRows::float, |run| {

@@ -9,7 +9,7 @@ use refeed_values::{DType, EncodedValue, RuntimeValue, Slabs};
 /// layout and at no row; it keeps the memory of the rows.
 #[derive(Debug, Clone)]
 pub(super) struct PageRows {
-    pub(super) extents: [usize; 4],
+    pub(super) width: usize,
     pub(super) held: Held,
 }
 
@@ -100,24 +100,25 @@ impl Codes {
 }
 
 impl PageRows {
-    /// The rows of a payload that was checked.
+    /// The rows of a payload that was checked, and its extents.
     ///
     /// # Errors
     /// As [`Payload::of`].
-    pub(super) fn of(value: &RuntimeValue) -> Result<PageRows, QuantizeError> {
-        if let Some(rows) = PageRows::directly(value) {
-            return Ok(rows);
-        }
-        let payload = Payload::of(value)?;
-        let codes = payload.is_affine();
-        Ok(PageRows {
-            extents: payload.extents(),
-            held: Held::Apart(Box::new(value.clone()), codes),
-        })
+    pub(super) fn of(value: &RuntimeValue) -> Result<(PageRows, [usize; 4]), QuantizeError> {
+        let (held, extents) = match PageRows::directly(value) {
+            Some(found) => found,
+            None => {
+                let payload = Payload::of(value)?;
+                let held = Held::Apart(Box::new(value.clone()), payload.is_affine());
+                (held, payload.extents())
+            }
+        };
+        let width = extents[3];
+        Ok((PageRows { width, held }, extents))
     }
 
     /// The rows of a payload that can be used where they lie.
-    fn directly(value: &RuntimeValue) -> Option<PageRows> {
+    fn directly(value: &RuntimeValue) -> Option<(Held, [usize; 4])> {
         match value {
             RuntimeValue::Tensor(tensor) => {
                 let extents = <[usize; 4]>::try_from(tensor.shape()).ok()?;
@@ -127,7 +128,7 @@ impl PageRows {
                     DType::Bfloat16 => Held::Bfloat16(Slabs::of(tensor)?),
                     _ => return None,
                 };
-                Some(PageRows { extents, held })
+                Some((held, extents))
             }
             RuntimeValue::Encoded(encoded) => {
                 let Encoding::Affine(affine) = encoded.encoding() else {
@@ -170,10 +171,7 @@ impl PageRows {
                     storage: affine.storage,
                     parameters,
                 };
-                Some(PageRows {
-                    extents,
-                    held: Held::Codes(codes),
-                })
+                Some((Held::Codes(codes), extents))
             }
             _ => None,
         }

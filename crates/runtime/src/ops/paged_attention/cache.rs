@@ -88,8 +88,12 @@ pub(super) fn pages_from(cache: &RuntimeValue, low: usize) -> Result<Vec<Arc<Pag
             }
         }
     };
-    blocks.groups(first, &mut |start, pages| {
-        PageGroup::of(pages).map_err(|error| match error {
+    blocks.groups(first, &mut |start, begun: Option<Arc<PageGroup>>, pages| {
+        let made = match begun {
+            Some(begun) => Arc::unwrap_or_clone(begun).with(pages),
+            None => PageGroup::of(pages),
+        };
+        made.map_err(|error| match error {
             GroupError::Page { index, source } => OpError::Page(PageFault {
                 block: Some(start + index),
                 ..source
