@@ -564,12 +564,15 @@ fn sequences_know_whether_they_hold_foreign_memory() {
 #[test]
 fn groups_are_made_once() {
     let collect = |sequence: &RuntimeSequence, from, made: &mut usize| {
-        let groups = sequence.groups(from, &mut |start, begun: Option<Arc<(usize, Vec<i64>)>>, elements| {
-            *made += elements.len();
-            let mut held = begun.map_or_else(Vec::new, |begun| begun.1.clone());
-            held.extend(elements.map(read));
-            Ok::<_, ()>((start, held))
-        });
+        let groups = sequence.groups(
+            from,
+            &mut |start, begun: Option<Arc<(usize, Vec<i64>)>>, elements| {
+                *made += elements.len();
+                let mut held = begun.map_or_else(Vec::new, |begun| begun.1.clone());
+                held.extend(elements.map(read));
+                Ok::<_, ()>((start, held))
+            },
+        );
         groups.unwrap()
     };
     let mut sequence = RuntimeSequence::from_values((0..1000).map(number)).unwrap();

@@ -248,9 +248,7 @@ impl<'a> Pages<'a> {
 
     /// The page that holds a token.
     pub(super) fn find(self, token: usize) -> Option<At> {
-        let after = self
-            .0
-            .partition_point(|group| group.start <= token);
+        let after = self.0.partition_point(|group| group.start <= token);
         let group = after.checked_sub(1)?;
         let pages = &self.0.get(group)?.pages;
         let index = pages

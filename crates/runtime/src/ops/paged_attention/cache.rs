@@ -1,13 +1,14 @@
 //! Checking a cache, each page once, and the pages that queries see.
 
+use super::Formats;
 use super::fill::Tails;
 use crate::kernel::OpError;
 use refeed_kernels::attention::paged::{GroupError, PageGroup};
-use refeed_kernels::quantize::{Payload, QuantizeError};
+use refeed_kernels::quantize::{Payload, QuantizeError, Storage};
 use refeed_values::paged_cache::{
     CacheMemo, CacheShape, PageFault, blocks, is_decodable_cache, page, page_of_token,
 };
-use refeed_values::{RuntimeSequence, RuntimeValue};
+use refeed_values::{RuntimeSequence, RuntimeValue, Tensor};
 use std::sync::Arc;
 
 /// What earlier executions of a kernel found out about pages. It keeps none of them alive, but for `tails`.
@@ -16,6 +17,10 @@ pub(super) struct Memo {
     known: CacheMemo,
     /// Room behind last pages; only the policy "fill" keeps some.
     pub(super) tails: Tails,
+    /// What the last formats are encoded to: steps after each other mostly have the same, whose pages share the parameters.
+    storage: Option<(Formats, Arc<[Storage; 2]>)>,
+    /// The last length of a page, likewise.
+    length: Option<(usize, Tensor)>,
 }
 
 /// A fault of a payload, at its place.
@@ -67,6 +72,44 @@ impl Memo {
         }
         Ok((shape, self.known.looked_at() - before))
     }
+
+    /// As [`Formats::storage`].
+    ///
+    /// # Errors
+    /// As [`Formats::storage`].
+    pub(super) fn storage(&mut self, formats: &Formats) -> Result<Arc<[Storage; 2]>, OpError> {
+        match &self.storage {
+            Some((held, storage)) if held == formats => Ok(storage.clone()),
+            _ => {
+                let storage = Arc::new(formats.storage()?);
+                self.storage = Some((*formats, storage.clone()));
+                Ok(storage)
+            }
+        }
+    }
+
+    /// The length of a page as its field.
+    ///
+    /// # Errors
+    /// When memory cannot be had.
+    pub(super) fn length(&mut self, length: usize) -> Result<Tensor, OpError> {
+        match &self.length {
+            Some((held, tensor)) if *held == length => Ok(tensor.clone()),
+            _ => {
+                let tensor = number(length)?;
+                self.length = Some((length, tensor.clone()));
+                Ok(tensor)
+            }
+        }
+    }
+}
+
+/// A number as the field of a page.
+///
+/// # Errors
+/// When memory cannot be had.
+pub(super) fn number(n: usize) -> Result<Tensor, OpError> {
+    Ok(Tensor::scalar(i64::try_from(n).unwrap_or(i64::MAX))?)
 }
 
 /// The pages from the group that holds token `low` on, ready to be attended to, of a cache that was checked. Groups stay

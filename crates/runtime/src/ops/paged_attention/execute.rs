@@ -1,6 +1,6 @@
 //! One execution, step by step; nothing of it is seen before all of it is done.
 
-use super::cache::{Memo, pages_from};
+use super::cache::{Memo, number, pages_from};
 use super::statistics::dequantized_bytes;
 use super::{Formats, Options, PagedAttention, PagedResult, PartialBlocks, Statistics, fill, lock};
 use crate::kernel::OpError;
@@ -13,6 +13,7 @@ use refeed_values::paged_cache::{BLOCKS, DENSE, PageFault, PageRun, blocks, page
 use refeed_values::{
     Allocator, DType, Extent, RuntimeSequence, RuntimeValue, StructValue, Tensor, TensorMut, View,
 };
+use std::borrow::Cow;
 use std::sync::Mutex;
 
 /// Where memory comes from.
@@ -164,14 +165,19 @@ fn finite(name: &'static str, tensor: &Tensor) -> Result<(), OpError> {
 
 fn position<T: refeed_values::Element>(
     view: &View<'_, T>,
-    widen: fn(T) -> f32,
+    widen: impl Fn(T) -> f32,
 ) -> Option<(usize, f32)> {
+    // Some at a time without a jump, for which a processor has instructions.
+    let finite = |numbers: &[T]| {
+        let each = numbers.iter().map(|x| widen(*x).is_finite());
+        each.fold(true, |all, own| all & own)
+    };
     if let Some(all) = view.as_slice()
-        && all.iter().all(|x| widen(*x).is_finite())
+        && all.chunks(64).all(finite)
     {
         return None;
     }
-    let numbers = view.iter().map(widen).enumerate();
+    let numbers = view.iter().map(&widen).enumerate();
     numbers.into_iter().find(|(_, x)| !x.is_finite())
 }
 
@@ -240,18 +246,23 @@ fn refused(error: PagedError, blocks: &RuntimeSequence) -> OpError {
 }
 
 /// A payload's format as one page states it: only the sign of its codes where their width follows from their size.
-fn stated(storage: &Storage, extents: [usize; 4]) -> Result<Storage, OpError> {
+fn stated(storage: &Storage, extents: [usize; 4]) -> Result<Cow<'_, Storage>, OpError> {
     let Storage::Affine(affine) = storage else {
-        return Ok(storage.clone());
+        return Ok(Cow::Borrowed(storage));
     };
     let bytes = Extent::new(affine.storage, &extents)
         .map_err(refeed_values::TensorError::from)?
         .bytes();
-    let inferred = infer_storage(affine.storage_is_signed(), &extents, bytes);
-    Ok(Storage::Affine(refeed_values::encoded::Affine {
-        inferred: inferred.is_ok(),
-        ..affine.clone()
-    }))
+    let inferred = infer_storage(affine.storage_is_signed(), &extents, bytes).is_ok();
+    if affine.inferred == inferred {
+        return Ok(Cow::Borrowed(storage));
+    }
+    Ok(Cow::Owned(Storage::Affine(
+        refeed_values::encoded::Affine {
+            inferred,
+            ..affine.clone()
+        },
+    )))
 }
 
 /// New keys or values, and what they are kept as.
@@ -299,12 +310,11 @@ fn payload_bytes(payload: &RuntimeValue) -> u64 {
 
 fn new_page(
     start: usize,
-    length: usize,
+    length: Tensor,
     key: RuntimeValue,
     value: RuntimeValue,
 ) -> Result<RuntimeValue, OpError> {
-    let number = |n: usize| Tensor::scalar(i64::try_from(n).unwrap_or(i64::MAX));
-    Ok(page_of(number(start)?, number(length)?, key, value)?)
+    Ok(page_of(number(start)?, length, key, value)?)
 }
 
 impl PagedAttention {
@@ -366,7 +376,8 @@ impl PagedAttention {
             Some(selector) if length > 0 => selector.select(operands.key, operands.value, past)?,
             _ => Formats::default(),
         };
-        let [key_storage, value_storage] = formats.storage()?;
+        let storage = lock(memo).storage(&formats)?;
+        let [key_storage, value_storage] = &*storage;
         let dtype = operands.query.dtype();
         let mut y = allocate(dtype, &[batch, heads, length, width])?;
         if length == 0 {
@@ -415,13 +426,13 @@ impl PagedAttention {
         let keys = NewRows {
             name: "K",
             rows: Rows::new(key_view.as_slice().unwrap_or_default(), kv(size))?,
-            storage: &key_storage,
+            storage: key_storage,
             extents: kv(size),
         };
         let values = NewRows {
             name: "V",
             rows: Rows::new(value_view.as_slice().unwrap_or_default(), kv(width))?,
-            storage: &value_storage,
+            storage: value_storage,
             extents: kv(width),
         };
         let mut present = blocks.clone();
@@ -452,7 +463,8 @@ impl PagedAttention {
                 let (key, key_bytes) = behind(last.key, &keys)?;
                 let (value, value_bytes) = behind(last.value, &values)?;
                 copied += key_bytes + value_bytes;
-                present.set(index, new_page(past - used, used + count, key, value)?)?;
+                let total = held.length(used + count)?;
+                present.set(index, new_page(past - used, total, key, value)?)?;
                 first = count;
             }
         }
@@ -481,7 +493,8 @@ impl PagedAttention {
                 reserves = Some([reserve(&key), reserve(&value)]);
             }
             copied += payload_bytes(&key) + payload_bytes(&value);
-            present.push(new_page(past + first, count, key, value)?)?;
+            let total = lock(memo).length(count)?;
+            present.push(new_page(past + first, total, key, value)?)?;
             first += count;
         }
         let present: RuntimeValue =
