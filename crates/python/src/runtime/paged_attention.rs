@@ -7,6 +7,7 @@ use crate::runtime::context::PyRuntimeContext;
 use crate::runtime::tensor::{PyTensor, Warned, size};
 use crate::runtime::value::{self, Reader};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use refeed_runtime::kernel::OpError;
@@ -217,11 +218,12 @@ struct Selector(Py<PyAny>);
 impl FormatSelector for Selector {
     fn select(&self, key: &Tensor, value: &Tensor, retained: usize) -> Result<Formats, OpError> {
         let chosen = run::reattached(|py| -> PyResult<Formats> {
-            let tensor = |tensor: &Tensor, name: &str| {
-                let name = PyString::new(py, name).unbind();
+            let tensor = |tensor: &Tensor, name: &Bound<'_, PyString>| {
+                let name = name.clone().unbind();
                 Bound::new(py, PyTensor::new(tensor.clone(), name, Warned::default()))
             };
-            let arguments = (tensor(key, "K")?, tensor(value, "V")?, retained);
+            let (k, v) = (intern!(py, "K"), intern!(py, "V"));
+            let arguments = (tensor(key, k)?, tensor(value, v)?, retained);
             formats(&self.0.bind(py).call1(arguments)?)
         });
         chosen.map_err(|error| OpError::Custom(Box::new(error)))

@@ -142,7 +142,7 @@ pub(super) fn transform<E>(
         return Ok(None);
     }
     match node {
-        Node::Leaf(value) => replace(start, value),
+        Node::Leaf(leaf) => replace(start, &leaf.value),
         Node::Inner(inner) => {
             let front = transform(&inner.front, start, skip, replace)?;
             let start = start + inner.front.size();

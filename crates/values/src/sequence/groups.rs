@@ -6,6 +6,11 @@ use std::sync::Arc;
 
 /// Most elements of a group.
 pub const GROUP: usize = 16;
+/// Most elements of a part that keeps a list of its groups.
+const LISTED: usize = GROUP * GROUP;
+
+/// The groups of a part that no push goes to any more: who wants all of them need not look for each.
+struct Listed<T>(Vec<Arc<T>>);
 
 impl RuntimeSequence {
     /// The elements in groups of at most [`GROUP`], from the group that holds element `from` on, each as `prepare` made it of
@@ -53,7 +58,7 @@ impl RuntimeSequence {
         if let Some(root) = &self.root
             && left > 0
         {
-            walk(root, 0, from, prepare, &mut found)?;
+            walk(root, true, 0, from, prepare, &mut found)?;
         }
         Ok(found)
     }
@@ -61,6 +66,7 @@ impl RuntimeSequence {
 
 fn walk<'s, T: Send + Sync + 'static, E>(
     node: &'s Node,
+    last: bool,
     start: usize,
     from: usize,
     prepare: &mut impl FnMut(usize, Option<Arc<T>>, Iter<'s>) -> Result<T, E>,
@@ -68,11 +74,24 @@ fn walk<'s, T: Send + Sync + 'static, E>(
 ) -> Result<(), E> {
     match node {
         Node::Inner(inner) if node.size() > GROUP => {
-            let middle = start + inner.front.size();
-            if from < middle {
-                walk(&inner.front, start, from, prepare, found)?;
+            let lists = !last && from <= start && node.size() <= LISTED;
+            if lists
+                && let Some(held) = inner.prepared.get()
+                && let Some(Listed(groups)) = held.downcast_ref::<Listed<T>>()
+            {
+                found.extend_from_slice(groups);
+                return Ok(());
             }
-            walk(&inner.back, middle, from, prepare, found)
+            let (before, middle) = (found.len(), start + inner.front.size());
+            if from < middle {
+                walk(&inner.front, false, start, from, prepare, found)?;
+            }
+            walk(&inner.back, last, middle, from, prepare, found)?;
+            if lists && let Some(groups) = found.get(before..) {
+                // Another type of results may have been first.
+                let _ = inner.prepared.set(Arc::new(Listed(groups.to_vec())));
+            }
+            Ok(())
         }
         Node::Inner(inner) => {
             let make = || {

@@ -1,6 +1,5 @@
 //! What was found out about the nodes of sequences, kept by node.
 
-use super::groups::GROUP;
 use super::node::{Node, WeakNode};
 use crate::runtime_value::RuntimeValue;
 use std::collections::HashMap;
@@ -39,6 +38,8 @@ pub struct SequenceMemo<T> {
     limit: usize,
 }
 
+/// Elements of the smallest part that [`SequenceMemo::meet`] has an entry for.
+pub(super) const SMALL: usize = 4;
 const LEAST: usize = 128;
 const PER_ELEMENT: usize = 4;
 
@@ -117,7 +118,7 @@ impl<T: Clone> SequenceMemo<T> {
             return Ok(result.clone());
         }
         let result = match node {
-            Node::Leaf(value) => leaf(start, value)?,
+            Node::Leaf(held) => leaf(start, &held.value)?,
             Node::Inner(inner) => {
                 let front = self.fold(&inner.front, start, leaf, join)?;
                 let start = start + inner.front.size();
@@ -131,11 +132,11 @@ impl<T: Clone> SequenceMemo<T> {
 }
 
 impl SequenceMemo<()> {
-    /// Makes all elements known; gives the number of those that were not. Parts of a group or less have no entry of their
-    /// own, as their elements have: that halves the table.
+    /// Makes all elements known; gives the number of those that were not. The smallest parts have no entry of their own, as
+    /// their elements have: that spares most of the table.
     pub(super) fn meet(&mut self, node: &Node) -> usize {
         match node {
-            Node::Inner(inner) if node.size() <= GROUP => {
+            Node::Inner(inner) if node.size() < SMALL => {
                 self.meet(&inner.front) + self.meet(&inner.back)
             }
             _ if self.get(node).is_some() => 0,

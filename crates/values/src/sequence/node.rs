@@ -9,8 +9,48 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 /// every walk over one, recurses little.
 #[derive(Clone)]
 pub(super) enum Node {
-    Leaf(Arc<RuntimeValue>),
+    Leaf(Arc<Leaf>),
     Inner(Arc<Inner>),
+}
+
+/// An element, and what is known of it: who joins it to others need not look at it again.
+pub(super) struct Leaf {
+    pub(super) value: RuntimeValue,
+    known: Known,
+}
+
+/// What is known of elements without a look at them.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Depth of the deepest.
+    depth: usize,
+    bytes: usize,
+    foreign: bool,
+    strings: bool,
+    /// What they are as pages of a cache.
+    pages: Pages,
+}
+
+impl Known {
+    fn of(value: &RuntimeValue) -> Known {
+        Known {
+            depth: value.depth(),
+            bytes: value.bytes(),
+            foreign: value.holds_foreign(),
+            strings: value.holds_strings(),
+            pages: Pages::of(value),
+        }
+    }
+
+    fn join(&self, next: &Known) -> Known {
+        Known {
+            depth: self.depth.max(next.depth),
+            bytes: self.bytes.saturating_add(next.bytes),
+            foreign: self.foreign || next.foreign,
+            strings: self.strings || next.strings,
+            pages: self.pages.join(&next.pages),
+        }
+    }
 }
 
 /// What a reader made of elements.
@@ -26,11 +66,7 @@ pub(super) struct Inner {
     /// What a reader made of the elements, kept for as long as the node lives.
     pub(super) prepared: OnceLock<Prepared>,
     height: usize,
-    depth: usize,
-    bytes: usize,
-    foreign: bool,
-    strings: bool,
-    pages: Pages,
+    known: Known,
     /// What a reader made of the first elements when they were a node of their own, with their number; until it made
     /// something of all. It is about no element that this node does not have.
     begun: Mutex<Option<(Prepared, usize)>>,
@@ -56,7 +92,8 @@ impl Inner {
 
 impl Node {
     pub(super) fn leaf(value: RuntimeValue) -> Node {
-        Node::Leaf(Arc::new(value))
+        let known = Known::of(&value);
+        Node::Leaf(Arc::new(Leaf { value, known }))
     }
 
     /// Joins two parts whose heights differ by at most one.
@@ -64,11 +101,7 @@ impl Node {
         Node::Inner(Arc::new(Inner {
             size: front.size() + back.size(),
             height: front.height().max(back.height()) + 1,
-            depth: front.depth().max(back.depth()),
-            bytes: front.bytes().saturating_add(back.bytes()),
-            foreign: front.holds_foreign() || back.holds_foreign(),
-            strings: front.holds_strings() || back.holds_strings(),
-            pages: front.pages().join(&back.pages()),
+            known: front.known().join(back.known()),
             prepared: OnceLock::new(),
             begun: Mutex::new(None),
             front,
@@ -116,48 +149,40 @@ impl Node {
         }
     }
 
+    fn known(&self) -> &Known {
+        match self {
+            Node::Leaf(leaf) => &leaf.known,
+            Node::Inner(inner) => &inner.known,
+        }
+    }
+
     /// Depth of the deepest element.
     pub(super) fn depth(&self) -> usize {
-        match self {
-            Node::Leaf(value) => value.depth(),
-            Node::Inner(inner) => inner.depth,
-        }
+        self.known().depth
     }
 
     pub(super) fn bytes(&self) -> usize {
-        match self {
-            Node::Leaf(value) => value.bytes(),
-            Node::Inner(inner) => inner.bytes,
-        }
+        self.known().bytes
     }
 
     pub(super) fn holds_foreign(&self) -> bool {
-        match self {
-            Node::Leaf(value) => value.holds_foreign(),
-            Node::Inner(inner) => inner.foreign,
-        }
+        self.known().foreign
     }
 
     pub(super) fn holds_strings(&self) -> bool {
-        match self {
-            Node::Leaf(value) => value.holds_strings(),
-            Node::Inner(inner) => inner.strings,
-        }
+        self.known().strings
     }
 
     /// What the elements are as pages of a cache.
     pub(super) fn pages(&self) -> Pages {
-        match self {
-            Node::Leaf(value) => Pages::of(value),
-            Node::Inner(inner) => inner.pages,
-        }
+        self.known().pages
     }
 
     pub(super) fn get(&self, mut index: usize) -> Option<&RuntimeValue> {
         let mut node = self;
         loop {
             match node {
-                Node::Leaf(value) => return (index == 0).then_some(value),
+                Node::Leaf(leaf) => return (index == 0).then_some(&leaf.value),
                 Node::Inner(inner) => {
                     let front = inner.front.size();
                     if index < front {
@@ -179,7 +204,7 @@ impl Node {
         }
         loop {
             match node {
-                Node::Leaf(value) => return Some((start, value)),
+                Node::Leaf(leaf) => return Some((start, &leaf.value)),
                 Node::Inner(inner) if wanted(&inner.front) => {
                     node = &inner.front;
                 }
@@ -210,7 +235,7 @@ impl Node {
 
 /// A node that somebody else keeps, or nobody any more.
 pub(super) enum WeakNode {
-    Leaf(Weak<RuntimeValue>),
+    Leaf(Weak<Leaf>),
     Inner(Weak<Inner>),
 }
 
@@ -271,9 +296,9 @@ impl<'s> Iterator for Iter<'s> {
         let mut node = self.parts.pop()?;
         loop {
             match node {
-                Node::Leaf(value) => {
+                Node::Leaf(leaf) => {
                     self.left -= 1;
-                    return Some(value);
+                    return Some(&leaf.value);
                 }
                 Node::Inner(inner) => {
                     self.parts.push(&inner.back);

@@ -55,19 +55,21 @@ impl Page {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+// In this order, since a step asks every group for all but the last, which are two lines of memory.
+#[repr(C)]
 pub struct PageGroup {
     pub(super) pages: Vec<Page>,
-    /// The payloads, page by page, keys before values: for those who look at single numbers.
-    pub(super) values: Vec<RuntimeValue>,
-    /// Batch rows, heads, width of keys, width of values.
-    pub(super) extents: [usize; 4],
-    /// Which orders of queries the keys need.
-    pub(super) needed: [bool; 3],
     /// Positions of the first token and after the last one: whoever looks for a token need not look at pages.
     start: usize,
     end: usize,
     /// Numbers of all tokens that are codes.
     coded: u64,
+    /// Batch rows, heads, width of keys, width of values.
+    pub(super) extents: [usize; 4],
+    /// Which orders of queries the keys need.
+    pub(super) needed: [bool; 3],
+    /// The payloads, page by page, keys before values: for those who look at single numbers.
+    pub(super) values: Vec<RuntimeValue>,
 }
 
 /// Why pages cannot be attended to.
