@@ -612,3 +612,37 @@ fn groups_are_made_once() {
     drop((sequence, first));
     assert!(weak.iter().all(|group| group.upgrade().is_none()));
 }
+
+/// Where a group grew, what was made of it is continued; forks of one sequence continue it each for itself.
+#[test]
+fn groups_are_continued_and_forks_go_apart() {
+    let collect = |sequence: &RuntimeSequence| -> Vec<i64> {
+        let groups = sequence.groups(0, &mut |_, begun: Option<Arc<Vec<i64>>>, elements| {
+            let mut held = begun.map(Arc::unwrap_or_clone).unwrap_or_default();
+            held.extend(elements.map(read));
+            Ok::<_, ()>(held)
+        });
+        groups
+            .unwrap()
+            .iter()
+            .flat_map(|group| group.to_vec())
+            .collect()
+    };
+    let mut trunk = RuntimeSequence::default();
+    for n in 0..300 {
+        let mut fork = trunk.clone();
+        for m in 0..n % 7 {
+            fork.push(number(1000 + m)).unwrap();
+        }
+        let mut expected: Vec<i64> = (0..n).collect();
+        assert_eq!(collect(&trunk), expected);
+        expected.extend(1000..1000 + n % 7);
+        assert_eq!(collect(&fork), expected);
+        fork.remove(fork.len() / 2).map(drop).unwrap_or_default();
+        if !expected.is_empty() {
+            expected.remove(expected.len() / 2);
+        }
+        assert_eq!(collect(&fork), expected);
+        trunk.push(number(n)).unwrap();
+    }
+}
