@@ -22,7 +22,6 @@ pub use node::Iter;
 use crate::paged_cache::Pages;
 use crate::runtime_value::{MAX_DEPTH, RuntimeValue, ValueError};
 use crate::{Tensor, TensorError};
-use memo::SMALL;
 use node::Node;
 
 /// Most elements of a sequence. It bounds the height of a tree, and so every recursion over one.
@@ -300,9 +299,8 @@ impl RuntimeSequence {
 
     /// Makes all elements known to the memo; gives the number of those that were not, each once. O(log n) after a push.
     pub(crate) fn meet(&self, memo: &mut SequenceMemo<()>) -> usize {
-        // Where a sequence was made as a whole, there are half as many parts as elements at the most: its smallest ones, and as
-        // many again above them.
-        let parts = self.len() / (SMALL / 2);
+        // Groups are at least half full where a sequence was made as a whole.
+        let parts = self.len() / (GROUP / 2);
         memo.bound(self.len(), self.len().saturating_add(parts));
         self.root.as_ref().map_or(0, |root| memo.meet(root))
     }

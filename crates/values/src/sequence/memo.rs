@@ -1,5 +1,6 @@
 //! What was found out about the nodes of sequences, kept by node.
 
+use super::groups::GROUP;
 use super::node::{Node, WeakNode};
 use crate::runtime_value::RuntimeValue;
 use std::collections::HashMap;
@@ -38,8 +39,6 @@ pub struct SequenceMemo<T> {
     limit: usize,
 }
 
-/// Elements of the smallest part that [`SequenceMemo::meet`] has an entry for.
-pub(super) const SMALL: usize = 4;
 const LEAST: usize = 128;
 const PER_ELEMENT: usize = 4;
 
@@ -132,11 +131,11 @@ impl<T: Clone> SequenceMemo<T> {
 }
 
 impl SequenceMemo<()> {
-    /// Makes all elements known; gives the number of those that were not. The smallest parts have no entry of their own, as
-    /// their elements have: that spares most of the table.
+    /// Makes all elements known; gives the number of those that were not. Parts of a group or less have no entry of their
+    /// own, as their elements have: that halves the table.
     pub(super) fn meet(&mut self, node: &Node) -> usize {
         match node {
-            Node::Inner(inner) if node.size() < SMALL => {
+            Node::Inner(inner) if node.size() <= GROUP => {
                 self.meet(&inner.front) + self.meet(&inner.back)
             }
             _ if self.get(node).is_some() => 0,
