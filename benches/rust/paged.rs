@@ -1,7 +1,9 @@
 //! A decode step over a cache in pages: of every format, beside a dense cache, in bytes of keys and values read a second.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use refeed_kernels::attention::paged::{GroupError, PageGroup, PagedProblem, paged_attention};
+use refeed_kernels::attention::paged::{
+    GroupError, PageGroup, PagedProblem, QueryPrecision, paged_attention,
+};
 use refeed_kernels::attention::{AttentionProblem, Visibility, attention, default_scale};
 use refeed_kernels::pool::RowLayout;
 use refeed_kernels::quantize::{Division, Format, QuantizeError, Rows, encode};
@@ -149,6 +151,7 @@ fn decode(c: &mut Criterion) {
                         past: tokens,
                         causal: true,
                         left_window: None,
+                        query_precision: QueryPrecision::Full,
                     };
                     let bytes = values.iter().flatten().map(stored).sum();
                     group.throughput(Throughput::Bytes(bytes));

@@ -46,6 +46,21 @@ pub struct PagedProblem<'a> {
     pub causal: bool,
     /// How many tokens before its own a query sees; `None`: all.
     pub left_window: Option<u64>,
+    /// How exactly codes are multiplied.
+    pub query_precision: QueryPrecision,
+}
+
+/// How exactly queries and weights are multiplied with the codes of a cache, where the processor multiplies bytes (AVX-512 VNNI);
+/// elsewhere, and for rows of FLOAT, FLOAT16 and BFLOAT16, all is as exact as FLOAT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueryPrecision {
+    /// As exactly as FLOAT.
+    #[default]
+    Full,
+    /// Queries are rounded to eight bits, weights to sixteen: each number of a query by at most 1/254 of the largest one of its
+    /// row, so that a score is wrong by at most `max|q| / 254 * sum|k| / sqrt(head_size)`, each weight by at most `2^-17` of the
+    /// largest among 64 keys. Query rows whose largest number is more than 8 times the mean are not rounded.
+    Int8,
 }
 
 /// What a computation did beside its result.
@@ -80,7 +95,7 @@ pub enum PagedError {
 /// `[batch, query_heads, length, value_size]`. Queries, new keys and new values are finite.
 ///
 /// ```
-/// use refeed_kernels::attention::paged::{PageGroup, PagedProblem, paged_attention};
+/// use refeed_kernels::attention::paged::{PageGroup, PagedProblem, QueryPrecision, paged_attention};
 /// use refeed_kernels::Compute;
 /// use refeed_values::paged_cache::page_of;
 /// use refeed_values::{Tensor, View};
@@ -92,6 +107,7 @@ pub enum PagedError {
 /// let one = |x: &'static [f32]| View::from_slice(x, &[1, 1, 1, 1]).unwrap();
 /// let problem = PagedProblem {
 ///     query: one(&[1.0]), key: one(&[0.0]), value: one(&[6.0]), pages: &pages, past: 2, causal: true, left_window: None,
+///     query_precision: QueryPrecision::Full,
 /// };
 /// let mut out = [0.0];
 /// paged_attention(&Compute::default(), &problem, &mut out)?;

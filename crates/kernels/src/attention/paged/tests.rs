@@ -247,6 +247,7 @@ fn check(
         past: start,
         causal,
         left_window: window,
+        query_precision: QueryPrecision::Full,
     };
     let expected = oracle(e, &query, &built.key, &built.value, causal, window);
     let (one, three) = (ThreadPool::new(1), ThreadPool::new(3));
@@ -524,6 +525,7 @@ fn numbers_that_are_not_finite_are_found() {
                     past: 6,
                     causal: true,
                     left_window: window,
+                    query_precision: QueryPrecision::Full,
                 };
                 let mut out = vec![0.0; e.heads * e.width];
                 let got = paged_attention(&Compute::default(), &problem, &mut out);
@@ -565,6 +567,7 @@ fn work_that_was_ended_is_not_done_again() {
         past: 2,
         causal: true,
         left_window: None,
+        query_precision: QueryPrecision::Full,
     };
     let (compute, mut out) = (Compute::default(), [f32::NAN; 4]);
     assert!(paged_attention(&compute.watched(&Ended), &problem, &mut out).is_ok());
@@ -606,6 +609,7 @@ fn codes_beyond_float_are_found() {
                     past: 6,
                     causal: true,
                     left_window: window,
+                    query_precision: QueryPrecision::Full,
                 };
                 let mut out = [77.0; 8];
                 let case = format!("{scale} {code} {side} {window:?}");
@@ -652,6 +656,7 @@ fn large_numbers_have_a_result() {
         past: 2,
         causal: true,
         left_window: None,
+        query_precision: QueryPrecision::Full,
     };
     let mut out = [0.0; 4];
     paged_attention(&Compute::default(), &problem, &mut out).unwrap();
@@ -678,6 +683,7 @@ fn scores_that_overflow_on_the_way_have_a_result() {
             past: 1,
             causal: true,
             left_window: None,
+            query_precision: QueryPrecision::Full,
         };
         for isa in Isa::available() {
             let pool = ThreadPool::new(1);
@@ -708,6 +714,7 @@ fn extents_that_do_not_fit_are_refused() {
             past,
             causal: true,
             left_window: None,
+            query_precision: QueryPrecision::Full,
         };
         let done = paged_attention(&Compute::default(), &problem, &mut [0.0; 4]);
         done.map(drop).map_err(|error| error.to_string())
@@ -759,6 +766,7 @@ fn rows_of_a_page_that_is_filled_up() {
             past: length,
             causal: true,
             left_window: None,
+            query_precision: QueryPrecision::Full,
         };
         let mut out = vec![0.0; e.heads * e.size];
         paged_attention(&Compute::default(), &problem, &mut out).unwrap();
