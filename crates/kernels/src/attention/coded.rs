@@ -6,6 +6,7 @@
 
 use super::cache::{Cache, FewHead, Head, Part, Segment, SpanKeys, Weights, Widen};
 use super::few::Run;
+use super::paged::QueryPrecision;
 use super::paged::ops::{
     AnyRun, Arrange, Queries, RunWeights, Scales, add_to, scores_of, widen_to,
 };
@@ -276,6 +277,7 @@ impl FewHead<f32> for CodedHead<'_> {
             line: queries.len() / size.max(1),
             needed: [true, false, false],
             isa: self.isa,
+            precision: QueryPrecision::Full,
         }));
     }
 
@@ -307,6 +309,7 @@ impl FewHead<f32> for CodedHead<'_> {
                 let weights = RunWeights {
                     values: &weights.values[place..],
                     line: weights.own.len(),
+                    precision: QueryPrecision::Full,
                 };
                 let run = self.value.run(part.row(place), count);
                 let run = AnyRun::Codes(DType::Int8, &run);

@@ -6,6 +6,8 @@
 //! digits leave out of a number is at most `2^-23` of the largest one of its row (queries), `2^-24` of the largest of 64
 //! weights: what sums of FLOAT round off. Query rows whose largest number is far from the others are left to the loops over
 //! numbers.
+//!
+//! With [`QueryPrecision::Int8`](super::paged::QueryPrecision::Int8) a query has one digit and a weight two.
 
 mod queries;
 mod scores;
@@ -27,8 +29,11 @@ use smallvec::SmallVec;
 pub(super) const KEYS: usize = 16;
 /// Query rows that are worked on together.
 const ROWS: usize = 8;
-/// Digits of a number.
+/// Digits of a number that is written as exactly as FLOAT, query or weight.
 const DIGITS: usize = 3;
+/// Digits of a query of eight bits, and of the weights beside it.
+const SHORT_QUERY: usize = 1;
+const SHORT_WEIGHT: usize = 2;
 
 /// Sixteen rows of codes.
 #[derive(Clone, Copy)]
@@ -116,10 +121,13 @@ impl Form {
     }
 }
 
-/// The sums of three digits as a number.
+/// The sums of `D` digits as a number.
 #[inline(always)]
-fn number(v: Vnni, [low, middle, high]: [Bytes; DIGITS]) -> <Avx512 as Simd<f32>>::V {
+fn number<const D: usize>(v: Vnni, digits: [Bytes; D]) -> <Avx512 as Simd<f32>>::V {
     let s = v.numbers();
-    let upper = s.fma(v.to_numbers(high), s.splat(256.0), v.to_numbers(middle));
-    s.fma(upper, s.splat(256.0), v.to_numbers(low))
+    let mut x = v.to_numbers(digits[D - 1]);
+    for digit in digits.into_iter().rev().skip(1) {
+        x = s.fma(x, s.splat(256.0), v.to_numbers(digit));
+    }
+    x
 }

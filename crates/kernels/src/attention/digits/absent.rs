@@ -1,6 +1,7 @@
 //! Codes are not multiplied as bytes on this architecture.
 
 use super::few::Run;
+use super::paged::QueryPrecision;
 use super::rows::By;
 use crate::Isa;
 use refeed_values::DType;
@@ -12,7 +13,14 @@ pub(super) const KEYS: usize = 16;
 pub(super) enum DigitQueries {}
 
 impl DigitQueries {
-    pub(super) fn of(_: Isa, _: &[f32], _: usize, _: [usize; 3], _: usize) -> Option<Self> {
+    pub(super) fn of(
+        _: Isa,
+        _: &[f32],
+        _: usize,
+        _: [usize; 3],
+        _: usize,
+        _: QueryPrecision,
+    ) -> Option<Self> {
         None
     }
 
@@ -32,7 +40,7 @@ impl DigitQueries {
 pub(super) enum ByteRows {}
 
 impl ByteRows {
-    pub(super) fn of(_: Isa, _: DType) -> Option<ByteRows> {
+    pub(super) fn of(_: Isa, _: DType, _: QueryPrecision) -> Option<ByteRows> {
         None
     }
 

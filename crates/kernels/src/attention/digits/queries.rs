@@ -1,24 +1,32 @@
 //! Query rows in digits.
 
 use super::scores::Scores;
-use super::{DIGITS, Form, KEYS, ROWS, Tiles, find, fits};
+use super::{DIGITS, Form, KEYS, ROWS, SHORT_QUERY, Tiles, find, fits};
 use crate::Isa;
 use crate::arch::x86_64::{ByteOp, Vnni};
 use crate::attention::few::Run;
+use crate::attention::paged::QueryPrecision;
 use crate::attention::visibility::SPAN;
 use crate::scratch::{Lent, Scratch};
 use crate::simd::Simd;
 use refeed_values::DType;
 
-/// What the largest number of a query row becomes: three digits with a sign, the first of them at most 127.
-pub(super) const LARGEST: f32 = 8_300_000.0;
+/// What the largest number of a query row becomes: digits with a sign, the first of them at most 127.
+pub(super) const fn largest_of(digits: usize) -> f32 {
+    match digits {
+        SHORT_QUERY => 127.0,
+        _ => 8_300_000.0,
+    }
+}
 /// How much larger than the mean of its row a query's number may be.
 const WIDEST: f32 = 8.0;
 
 /// Query rows of some heads in digits.
 pub(in crate::attention) struct DigitQueries {
     vnni: Vnni,
-    /// For blocks of at most [`ROWS`] rows of a head: for each four bytes and part of them, for each row, three digits of four
+    /// Digits of a number.
+    digits: usize,
+    /// For blocks of at most [`ROWS`] rows of a head: for each four bytes and part of them, for each row, the digits of four
     /// numbers; then the sums of the digits.
     bytes: Lent<u8>,
     /// What the product of each row is multiplied by; NaN where the rows of a head are not in digits.
@@ -38,23 +46,33 @@ impl DigitQueries {
         each: usize,
         [heads, line, size]: [usize; 3],
         parts: usize,
+        precision: QueryPrecision,
     ) -> Option<DigitQueries> {
         let vnni = isa.bytes()?;
         if !size.is_multiple_of(parts) || !fits(size / parts) {
             return None;
         }
         let mut factors = f32::scratch(heads * line);
-        let mut bytes = u8::scratch(heads * line * DIGITS * (size + 4));
-        vnni.apart(Split {
+        let digits = match precision {
+            QueryPrecision::Full => DIGITS,
+            QueryPrecision::Int8 => SHORT_QUERY,
+        };
+        let mut bytes = u8::scratch(heads * line * digits * (size + 4));
+        let split = Split {
             rows,
             each,
             shape: [heads, line, size],
             parts,
             bytes: &mut bytes,
             factors: &mut factors,
-        });
+        };
+        match digits {
+            SHORT_QUERY => vnni.apart(SplitInto::<SHORT_QUERY>(split)),
+            _ => vnni.apart(SplitInto::<DIGITS>(split)),
+        }
         Some(DigitQueries {
             vnni,
+            digits,
             bytes,
             factors,
             line,
@@ -75,7 +93,7 @@ impl DigitQueries {
         if factors.iter().any(|factor| factor.is_nan()) {
             return false;
         }
-        let each = self.line * DIGITS * (self.size + 4);
+        let each = self.line * self.digits * (self.size + 4);
         let mut bytes = &self.bytes[own * each..][..each];
         // Rows that fill no tile are filled up with zeros: equal keys have equal scores, wherever they lie.
         let (runs, head) = rows;
@@ -92,7 +110,7 @@ impl DigitQueries {
         let mut tiles = Tiles::new();
         find(&mut tiles, rows, rest.chunks_exact(whole));
         for (block, factors) in factors.chunks(ROWS).enumerate() {
-            let (own, rest) = bytes.split_at(factors.len() * DIGITS * (self.size + 4));
+            let (own, rest) = bytes.split_at(factors.len() * self.digits * (self.size + 4));
             bytes = rest;
             let scores = Scores {
                 queries: own,
@@ -101,10 +119,13 @@ impl DigitQueries {
                 form: Form::of(storage),
                 out: &mut out[block * ROWS * SPAN..],
             };
-            match storage.bits() {
-                8 => scores.dispatch::<1>(self.vnni),
-                4 => scores.dispatch::<2>(self.vnni),
-                _ => scores.dispatch::<4>(self.vnni),
+            match (storage.bits(), self.digits) {
+                (8, SHORT_QUERY) => scores.dispatch::<1, SHORT_QUERY>(self.vnni),
+                (4, SHORT_QUERY) => scores.dispatch::<2, SHORT_QUERY>(self.vnni),
+                (_, SHORT_QUERY) => scores.dispatch::<4, SHORT_QUERY>(self.vnni),
+                (8, _) => scores.dispatch::<1, DIGITS>(self.vnni),
+                (4, _) => scores.dispatch::<2, DIGITS>(self.vnni),
+                (_, _) => scores.dispatch::<4, DIGITS>(self.vnni),
             }
         }
         true
@@ -121,20 +142,24 @@ struct Split<'a> {
     factors: &'a mut [f32],
 }
 
-impl ByteOp for Split<'_> {
+/// The same with `D` digits.
+struct SplitInto<'a, const D: usize>(Split<'a>);
+
+impl<const D: usize> ByteOp for SplitInto<'_, D> {
     #[inline(always)]
     fn run(self, v: Vnni) {
+        let SplitInto(split) = self;
         let s = v.numbers();
-        let [heads, line, size] = self.shape;
-        let mut bytes = self.bytes;
+        let [heads, line, size] = split.shape;
+        let mut bytes = split.bytes;
         for head in 0..heads {
-            let rows = &self.rows[head * self.each..][..line * size];
-            let factors = &mut self.factors[head * line..][..line];
+            let rows = &split.rows[head * split.each..][..line * size];
+            let factors = &mut split.factors[head * line..][..line];
             for (rows, factors) in rows.chunks(ROWS * size).zip(factors.chunks_mut(ROWS)) {
                 let count = factors.len();
-                let (block, rest) = bytes.split_at_mut(count * DIGITS * (size + 4));
+                let (block, rest) = bytes.split_at_mut(count * D * (size + 4));
                 bytes = rest;
-                let (digits, sums) = block.split_at_mut(count * DIGITS * size);
+                let (digits, sums) = block.split_at_mut(count * D * size);
                 for (i, row) in rows.chunks_exact(size).enumerate() {
                     let mut largest = s.splat(0.0);
                     let mut sum = s.splat(0.0);
@@ -146,28 +171,32 @@ impl ByteOp for Split<'_> {
                     }
                     let (largest, mean) = (s.largest(largest), s.sum(sum) / size as f32);
                     let by = match largest > 0.0 {
-                        true => LARGEST / largest,
+                        true => largest_of(D) / largest,
                         false => 0.0,
                     };
                     let told = largest <= WIDEST * mean && largest.is_finite() && by.is_finite();
-                    factors[i] = if told { largest / LARGEST } else { f32::NAN };
-                    let mut totals = [v.splat(0); DIGITS];
+                    factors[i] = if told {
+                        largest / largest_of(D)
+                    } else {
+                        f32::NAN
+                    };
+                    let mut totals = [v.splat(0); D];
                     for (n, x) in row.chunks_exact(16).enumerate() {
-                        let (piece, part) = (n / self.parts, n % self.parts);
+                        let (piece, part) = (n / split.parts, n % split.parts);
                         let mut x = v.nearest(s.mul(s.load(x), s.splat(by)));
                         for (j, total) in totals.iter_mut().enumerate() {
                             let digit = v.signed_byte(x);
                             x = v.drop_byte(v.less(x, digit));
                             *total = v.plus(*total, digit);
                             for (e, four) in v.low_bytes(digit).chunks_exact(4).enumerate() {
-                                let step = (piece * 4 + e) * self.parts + part;
-                                let at = ((step * count + i) * DIGITS + j) * 4;
+                                let step = (piece * 4 + e) * split.parts + part;
+                                let at = ((step * count + i) * D + j) * 4;
                                 digits[at..at + 4].copy_from_slice(four);
                             }
                         }
                     }
                     for (j, total) in totals.into_iter().enumerate() {
-                        let at = (i * DIGITS + j) * 4;
+                        let at = (i * D + j) * 4;
                         sums[at..at + 4].copy_from_slice(&v.sum(total).to_ne_bytes());
                     }
                 }

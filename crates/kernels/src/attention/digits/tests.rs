@@ -1,8 +1,9 @@
-use super::queries::LARGEST;
-use super::values::HEAVIEST;
+use super::queries::largest_of;
+use super::values::heaviest_of;
 use super::*;
 use crate::Isa;
 use crate::attention::cells::{Cells, Codes2, Codes4, Codes8, arrange};
+use crate::attention::paged::QueryPrecision;
 use crate::attention::rows::By;
 use crate::attention::visibility::TILE;
 
@@ -14,6 +15,8 @@ const STORAGE: [DType; 6] = [
     DType::Int2,
     DType::Uint2,
 ];
+
+const FULL: QueryPrecision = QueryPrecision::Full;
 
 struct Dice(u64);
 
@@ -41,7 +44,12 @@ fn code(row: &[u8], column: usize, storage: DType) -> f64 {
     f64::from(code - i32::from(signed && code >> (bits - 1) == 1) * (1 << bits))
 }
 
-fn digits_of(isa: Isa, queries: &[Vec<f32>], storage: DType) -> Option<DigitQueries> {
+fn digits_of(
+    isa: Isa,
+    queries: &[Vec<f32>],
+    storage: DType,
+    precision: QueryPrecision,
+) -> Option<DigitQueries> {
     let (size, parts) = (queries[0].len(), 8 / storage.bits());
     let mut rows = vec![0.0; queries.len() * size];
     for (row, slot) in queries.iter().zip(rows.chunks_exact_mut(size)) {
@@ -53,7 +61,8 @@ fn digits_of(isa: Isa, queries: &[Vec<f32>], storage: DType) -> Option<DigitQuer
             _ => arranged::<Codes2<false>, _>(s, row, slot),
         }
     }
-    DigitQueries::of(isa, &rows, rows.len(), [1, queries.len(), size], parts)
+    let shape = [1, queries.len(), size];
+    DigitQueries::of(isa, &rows, rows.len(), shape, parts, precision)
 }
 
 fn arranged<C: Cells, S: Simd<f32>>(_: S, row: &[f32], out: &mut [f32]) {
@@ -80,7 +89,11 @@ fn digits_leave_out_no_more_than_they_say() {
         (192, 16, 49),
         (256, 12, 64),
     ];
-    for storage in STORAGE {
+    let precisions = [(FULL, 3, 3), (QueryPrecision::Int8, 1, 2)];
+    for (storage, (precision, of_query, of_weight)) in STORAGE
+        .into_iter()
+        .flat_map(|storage| precisions.map(|precision| (storage, precision)))
+    {
         for (width, line, tokens) in cases {
             let size = width * 8 / storage.bits();
             let queries: Vec<Vec<f32>> = (0..line)
@@ -100,9 +113,9 @@ fn digits_leave_out_no_more_than_they_say() {
                 Run::new(&high, [2, tokens - first, width]),
             ];
             let whole = first + (tokens - first) / KEYS * KEYS; // values that fill tiles
-            let what = format!("{storage:?} {width} {line} {tokens}");
+            let what = format!("{storage:?} {precision:?} {width} {line} {tokens}");
 
-            let digits = digits_of(isa, &queries, storage).unwrap();
+            let digits = digits_of(isa, &queries, storage, precision).unwrap();
             let mut out = vec![f32::NAN; line * SPAN];
             assert!(
                 digits.scores(0, storage, (&runs, 1), &mut out),
@@ -110,7 +123,7 @@ fn digits_leave_out_no_more_than_they_say() {
             );
             for (i, query) in queries.iter().enumerate() {
                 let largest = query.iter().fold(0f32, |m, x| m.max(x.abs()));
-                let step = f64::from(largest) / f64::from(LARGEST);
+                let step = f64::from(largest) / f64::from(largest_of(of_query));
                 for t in 0..tokens {
                     let row = &rows[t * width..][..width];
                     let code = |d| code(row, d, storage);
@@ -132,7 +145,7 @@ fn digits_leave_out_no_more_than_they_say() {
                 .collect();
             let columns: Vec<f32> = (0..size).map(|_| dice.real()).collect();
             for by in [By::One, By::All(-0.25), By::Columns(&columns)] {
-                let rows_of = ByteRows::of(isa, storage).unwrap();
+                let rows_of = ByteRows::of(isa, storage, precision).unwrap();
                 let stride = size.next_multiple_of(16) + 16;
                 let mut sums = vec![0.5; line * stride];
                 assert!(rows_of.add((&runs, 1), (&weights, line), by, (&mut sums, stride)));
@@ -150,7 +163,9 @@ fn digits_leave_out_no_more_than_they_say() {
                                 let weight = f64::from(weights[*t]);
                                 let code = code(&rows[t * width..], d, storage);
                                 right += weight * code;
-                                bound += 0.51 * f64::from(heaviest / HEAVIEST) * code.abs();
+                                bound += 0.51
+                                    * f64::from(heaviest / heaviest_of(of_weight))
+                                    * code.abs();
                                 bound += weight * code.abs() * 3e-7;
                             }
                         }
@@ -177,7 +192,7 @@ fn whole_numbers_are_exact() {
         return; // the machine has no products of bytes
     };
     let queries = [vec![1.0; 64], vec![-1.0; 64]];
-    let digits = digits_of(isa, &queries, DType::Int8).unwrap();
+    let digits = digits_of(isa, &queries, DType::Int8, FULL).unwrap();
     let rows: Vec<u8> = (0..KEYS).flat_map(|t| [0x80 + t as u8; 64]).collect();
     let runs = [Run::new(&rows, [1, KEYS, 64])];
     let mut out = vec![0.0; 2 * SPAN];
@@ -190,7 +205,7 @@ fn whole_numbers_are_exact() {
     let mut sums = vec![0.0; 64];
     let mut weights = vec![0.0; SPAN];
     weights[3] = 1.0;
-    let rows = ByteRows::of(isa, DType::Int8).unwrap();
+    let rows = ByteRows::of(isa, DType::Int8, FULL).unwrap();
     assert!(rows.add((&runs, 0), (&weights, 1), By::One, (&mut sums, 64)));
     assert!(sums.iter().all(|x| (x + 125.0).abs() < 1e-4), "{sums:?}");
 }
@@ -210,7 +225,7 @@ fn rows_that_digits_do_not_suit_are_declined() {
     let unknown = vec![f32::NAN; 128];
     for row in [wide, tiny, endless, unknown] {
         let queries = [vec![1.0; 128], row];
-        let digits = digits_of(isa, &queries, DType::Uint8).unwrap();
+        let digits = digits_of(isa, &queries, DType::Uint8, FULL).unwrap();
         let mut out = vec![7.0; 2 * SPAN];
         assert!(!digits.scores(0, DType::Uint8, (&runs, 0), &mut out));
         assert!(out.iter().all(|x| *x == 7.0));
@@ -219,20 +234,20 @@ fn rows_that_digits_do_not_suit_are_declined() {
     for (largest, suits) in [(8.4, true), (8.6, false)] {
         let mut row = vec![1.0; 128];
         row[77] = largest;
-        let digits = digits_of(isa, &[row], DType::Uint8).unwrap();
+        let digits = digits_of(isa, &[row], DType::Uint8, FULL).unwrap();
         let done = digits.scores(0, DType::Uint8, (&runs, 0), &mut [0.0; SPAN]);
         assert_eq!(done, suits, "{largest}");
     }
     let queries = [vec![0.0; 128]];
-    let digits = digits_of(isa, &queries, DType::Uint8).unwrap();
+    let digits = digits_of(isa, &queries, DType::Uint8, FULL).unwrap();
     let mut out = vec![7.0; SPAN];
     assert!(digits.scores(0, DType::Uint8, (&runs, 0), &mut out));
     assert!(out[..KEYS].iter().all(|x| *x == 0.0));
     // Rows that do not fill registers have no digits.
-    assert!(digits_of(isa, &[vec![1.0; 24]], DType::Uint8).is_none());
+    assert!(digits_of(isa, &[vec![1.0; 24]], DType::Uint8, FULL).is_none());
     let narrow = vec![1; KEYS * 24];
     let runs = [Run::new(&narrow, [1, KEYS, 24])];
-    let rows = ByteRows::of(isa, DType::Uint8).unwrap();
+    let rows = ByteRows::of(isa, DType::Uint8, FULL).unwrap();
     let mut sums = vec![0.5; 32];
     assert!(!rows.add((&runs, 0), (&[1.0; SPAN], 1), By::One, (&mut sums, 32)));
     assert!(sums.iter().all(|x| *x == 0.5));
@@ -244,7 +259,7 @@ fn unsigned_values_near_zero_are_as_exact_as_others() {
     let Some(isa) = isa() else {
         return; // the machine has no products of bytes
     };
-    let rows_of = ByteRows::of(isa, DType::Uint8).unwrap();
+    let rows_of = ByteRows::of(isa, DType::Uint8, FULL).unwrap();
     let weights: Vec<f32> = (0..SPAN).map(|t| 1.0 / (1.0 + t as f32)).collect();
     for most in [0, 1, 3] {
         let rows: Vec<u8> = (0..64 * 16).map(|i| (i * 7 % 5).min(most) as u8).collect();
@@ -268,7 +283,7 @@ fn faint_weights_and_scales_are_kept() {
     let Some(isa) = isa() else {
         return; // the machine has no products of bytes
     };
-    let rows_of = ByteRows::of(isa, DType::Int8).unwrap();
+    let rows_of = ByteRows::of(isa, DType::Int8, FULL).unwrap();
     let rows = vec![100; 32 * 16];
     let runs = [Run::new(&rows, [1, 32, 16])];
     for (weight, by) in [
@@ -307,7 +322,7 @@ fn equal_keys_have_equal_scores() {
         Run::new(&rows[..17 * 64], [1, 17, 64]),
         Run::new(&rows[17 * 64..], [1, 24, 64]),
     ];
-    let digits = digits_of(isa, &queries, DType::Int8).unwrap();
+    let digits = digits_of(isa, &queries, DType::Int8, FULL).unwrap();
     let mut out = vec![f32::NAN; 3 * SPAN];
     assert!(digits.scores(0, DType::Int8, (&runs, 0), &mut out));
     for scores in out.chunks_exact(SPAN) {

@@ -1,10 +1,11 @@
 //! Values, weighted: a lane is a column.
 
-use super::{DIGITS, Form, KEYS, ROWS, Tile, Tiles, find, fits, number};
+use super::{DIGITS, Form, KEYS, ROWS, SHORT_WEIGHT, Tile, Tiles, find, fits, number};
 use crate::Isa;
 use crate::arch::x86_64::{ByteOp, Vnni};
 use crate::attention::cells::{Codes2, Codes4, Codes8, in_order};
 use crate::attention::few::Run;
+use crate::attention::paged::QueryPrecision;
 use crate::attention::rows::By;
 use crate::attention::visibility::{SPAN, TILE};
 use crate::scratch::Scratch;
@@ -13,8 +14,13 @@ use refeed_values::DType;
 
 /// Tiles whose values are added together.
 const TOGETHER: usize = TILE / KEYS;
-/// What the largest weight becomes: three digits without a sign.
-pub(super) const HEAVIEST: f32 = 16_777_000.0;
+/// What the largest weight becomes: digits without a sign.
+pub(super) const fn heaviest_of(digits: usize) -> f32 {
+    match digits {
+        SHORT_WEIGHT => 65_535.0,
+        _ => 16_777_000.0,
+    }
+}
 /// Weights below this are raised before they are written in digits.
 const FAINT: f32 = 1e-18;
 /// By how much; a power of two, so that nothing is rounded.
@@ -25,12 +31,25 @@ const RAISE: f32 = 18_446_744_073_709_551_616.0;
 pub(in crate::attention) struct ByteRows {
     vnni: Vnni,
     storage: DType,
+    /// Digits of a weight.
+    digits: usize,
 }
 
 impl ByteRows {
     /// `None`: there are no products of bytes.
-    pub(in crate::attention) fn of(isa: Isa, storage: DType) -> Option<ByteRows> {
-        isa.bytes().map(|vnni| ByteRows { vnni, storage })
+    pub(in crate::attention) fn of(
+        isa: Isa,
+        storage: DType,
+        precision: QueryPrecision,
+    ) -> Option<ByteRows> {
+        isa.bytes().map(|vnni| ByteRows {
+            vnni,
+            storage,
+            digits: match precision {
+                QueryPrecision::Full => DIGITS,
+                QueryPrecision::Int8 => SHORT_WEIGHT,
+            },
+        })
     }
 
     /// Adds the values of a head, as far as they are whole tiles, weighted, to the sums of `line` query rows, `stride` apart. Query
@@ -49,15 +68,18 @@ impl ByteRows {
         let mut tiles = Tiles::new();
         find(&mut tiles, (runs, head), std::iter::empty());
         let tiles = &tiles;
-        match self.storage.bits() {
-            8 => self.add_parts::<1>(tiles, weights, by, sums),
-            4 => self.add_parts::<2>(tiles, weights, by, sums),
-            _ => self.add_parts::<4>(tiles, weights, by, sums),
+        match (self.storage.bits(), self.digits) {
+            (8, SHORT_WEIGHT) => self.add_parts::<1, SHORT_WEIGHT>(tiles, weights, by, sums),
+            (4, SHORT_WEIGHT) => self.add_parts::<2, SHORT_WEIGHT>(tiles, weights, by, sums),
+            (_, SHORT_WEIGHT) => self.add_parts::<4, SHORT_WEIGHT>(tiles, weights, by, sums),
+            (8, _) => self.add_parts::<1, DIGITS>(tiles, weights, by, sums),
+            (4, _) => self.add_parts::<2, DIGITS>(tiles, weights, by, sums),
+            (_, _) => self.add_parts::<4, DIGITS>(tiles, weights, by, sums),
         }
         true
     }
 
-    fn add_parts<const PARTS: usize>(
+    fn add_parts<const PARTS: usize, const D: usize>(
         self,
         tiles: &[Tile<'_>],
         (weights, line): (&[f32], usize),
@@ -87,7 +109,7 @@ impl ByteRows {
                     sums: &mut sums[first * stride..],
                     stride,
                 };
-                values.dispatch::<PARTS>(self.vnni, line - first);
+                values.dispatch::<PARTS, D>(self.vnni, line - first);
             }
         }
     }
@@ -156,24 +178,28 @@ struct Values<'a> {
 
 impl Values<'_> {
     /// Half of the register file holds sums.
-    fn dispatch<const PARTS: usize>(self, v: Vnni, rows: usize) {
+    fn dispatch<const PARTS: usize, const D: usize>(self, v: Vnni, rows: usize) {
         match rows {
-            1 => v.apart(SomeValues::<PARTS, 1, 4>(self)),
-            2 => v.apart(SomeValues::<PARTS, 2, 4>(self)),
-            3 => v.apart(SomeValues::<PARTS, 3, 2>(self)),
-            4 => v.apart(SomeValues::<PARTS, 4, 2>(self)),
-            5 => v.apart(SomeValues::<PARTS, 5, 1>(self)),
-            6 => v.apart(SomeValues::<PARTS, 6, 1>(self)),
-            7 => v.apart(SomeValues::<PARTS, 7, 1>(self)),
-            _ => v.apart(SomeValues::<PARTS, 8, 1>(self)),
+            1 => v.apart(SomeValues::<PARTS, 1, 4, D>(self)),
+            2 => v.apart(SomeValues::<PARTS, 2, 4, D>(self)),
+            3 => v.apart(SomeValues::<PARTS, 3, 2, D>(self)),
+            4 => v.apart(SomeValues::<PARTS, 4, 2, D>(self)),
+            5 => v.apart(SomeValues::<PARTS, 5, 1, D>(self)),
+            6 => v.apart(SomeValues::<PARTS, 6, 1, D>(self)),
+            7 => v.apart(SomeValues::<PARTS, 7, 1, D>(self)),
+            _ => v.apart(SomeValues::<PARTS, 8, 1, D>(self)),
         }
     }
 }
 
 /// [`Values`] for `R` query rows, `W` registers of columns at a time.
-struct SomeValues<'a, const PARTS: usize, const R: usize, const W: usize>(Values<'a>);
+struct SomeValues<'a, const PARTS: usize, const R: usize, const W: usize, const D: usize>(
+    Values<'a>,
+);
 
-impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'_, PARTS, R, W> {
+impl<const PARTS: usize, const R: usize, const W: usize, const D: usize> ByteOp
+    for SomeValues<'_, PARTS, R, W, D>
+{
     #[inline(always)]
     fn run(self, v: Vnni) {
         let Values {
@@ -189,9 +215,9 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
         } = self.0;
         let s = v.numbers();
         // Digits of the weights, row by row and digit by digit.
-        let mut digits = [[[0u8; TILE]; DIGITS]; R];
+        let mut digits = [[[0u8; TILE]; D]; R];
         // What is missing in the codes, times the digits.
-        let mut first = [[0i32; DIGITS]; R];
+        let mut first = [[0i32; D]; R];
         let mut factors = [[0f32; 2]; R];
         for i in 0..R {
             let weights = &weights[i * SPAN..];
@@ -203,10 +229,10 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
             let heaviest = s.largest(heaviest);
             let raised = if heaviest < FAINT { RAISE } else { 1.0 };
             let share = match heaviest > 0.0 {
-                true => HEAVIEST / (heaviest * raised),
+                true => heaviest_of(D) / (heaviest * raised),
                 false => 0.0,
             };
-            factors[i] = [heaviest * raised / HEAVIEST, 1.0 / raised];
+            factors[i] = [heaviest * raised / heaviest_of(D), 1.0 / raised];
             for (n, tile) in tiles.iter().enumerate().take(TOGETHER) {
                 let x = s.mul(s.load(&weights[tile.place..]), s.splat(raised));
                 let mut x = v.nearest(s.mul(x, s.splat(share)));
@@ -226,7 +252,7 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
         let groups = tiles.len().min(TOGETHER) * KEYS / 4;
         let mut at = 0;
         while at + W <= registers {
-            products_of::<R, W>(
+            products_of::<R, W, D>(
                 v,
                 (codes, registers, groups),
                 at,
@@ -236,7 +262,7 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
             at += W;
         }
         while at < registers {
-            products_of::<R, 1>(
+            products_of::<R, 1, D>(
                 v,
                 (codes, registers, groups),
                 at,
@@ -287,15 +313,15 @@ impl<const PARTS: usize, const R: usize, const W: usize> ByteOp for SomeValues<'
 
 /// `first` and the products of the digits of `R` rows of weights with `W` registers of columns from register `at` on.
 #[inline(always)]
-fn products_of<const R: usize, const W: usize>(
+fn products_of<const R: usize, const W: usize, const D: usize>(
     v: Vnni,
     (codes, registers, groups): (&[u8], usize, usize),
     at: usize,
-    (digits, first): (&[[[u8; TILE]; DIGITS]; R], &[[i32; DIGITS]; R]),
+    (digits, first): (&[[[u8; TILE]; D]; R], &[[i32; D]; R]),
     (out, numbers): (&mut [f32], usize),
 ) {
     let s = v.numbers();
-    let mut acc = [[[v.splat(0); DIGITS]; W]; R];
+    let mut acc = [[[v.splat(0); D]; W]; R];
     for (acc, first) in acc.iter_mut().zip(first) {
         for acc in acc {
             for (acc, first) in acc.iter_mut().zip(first) {
@@ -315,7 +341,7 @@ fn products_of<const R: usize, const W: usize>(
             *held = v.load(&codes[w * 64..]);
         }
         for i in 0..R {
-            for j in 0..DIGITS {
+            for j in 0..D {
                 let digit = v.splat_four(&digits[i][j][g * 4..]);
                 for w in 0..W {
                     acc[i][w][j] = v.dot(acc[i][w][j], digit, held[w]);

@@ -91,6 +91,7 @@ pub(super) fn pass<T: Real<Acc = f32>, S: Simd<f32>>(
                             let weights = RunWeights {
                                 values: &scores[head * line * SPAN + place + offset..],
                                 line,
+                                precision: cache.precision,
                             };
                             let out = (&mut sums[head * line * stride..], stride);
                             add_to(cache.isa, weights, run, scales, out);

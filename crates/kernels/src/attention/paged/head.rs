@@ -9,7 +9,7 @@ use super::super::visibility::TILE;
 use super::group::{At, Page, Pages};
 use super::ops::{AnyRun, Arrange, Queries, Scales, widen_to};
 use super::payload::{Along, CodeParameters, Codes, Held, PageRows};
-use super::{PagedProblem, decode};
+use super::{PagedProblem, QueryPrecision, decode};
 use crate::quantize::Payload;
 use crate::scratch::Scratch;
 use crate::simd::Simd;
@@ -48,6 +48,8 @@ pub(super) struct PagedCache<'a> {
     pub(super) queries: Option<Queries>,
     /// Whether codes of neighbouring pages are multiplied together.
     joins: bool,
+    /// How exactly codes are multiplied.
+    pub(super) precision: QueryPrecision,
     decoded: AtomicU64,
 }
 
@@ -101,7 +103,8 @@ impl<'a> PagedCache<'a> {
             value: dense("value", &problem.value, width)?,
             needed,
             queries: None,
-            joins: ByteRows::of(isa, DType::Int8).is_some(),
+            joins: ByteRows::of(isa, DType::Int8, problem.query_precision).is_some(),
+            precision: problem.query_precision,
             decoded: AtomicU64::new(0),
         })
     }
@@ -114,6 +117,7 @@ impl<'a> PagedCache<'a> {
             line,
             needed: self.needed,
             isa: self.isa,
+            precision: self.precision,
         })
     }
 

@@ -8,6 +8,7 @@ use super::super::digits::{ByteRows, DigitQueries, KEYS};
 use super::super::few::{Run, add_run, score_run};
 use super::super::rows::{By, filled_up, scores, values};
 use super::super::visibility::SPAN;
+use super::QueryPrecision;
 use crate::Isa;
 use crate::scratch::{Lent, Scratch};
 use crate::simd::{Op, Simd};
@@ -175,6 +176,7 @@ pub(in crate::attention) struct Arrange<'a> {
     /// Which orders are needed, by the logarithm of the codes in a byte.
     pub(in crate::attention) needed: [bool; 3],
     pub(in crate::attention) isa: Isa,
+    pub(in crate::attention) precision: QueryPrecision,
 }
 
 impl Op<f32> for Arrange<'_> {
@@ -216,7 +218,8 @@ impl Op<f32> for Arrange<'_> {
                 }
                 rest.fill(0.0);
             }
-            digits[order] = DigitQueries::of(self.isa, &all, each, [heads, line, size], parts);
+            let shape = [heads, line, size];
+            digits[order] = DigitQueries::of(self.isa, &all, each, shape, parts, self.precision);
             rows[order] = Some(all);
         }
         let mut plain = f32::scratch(self.queries.len());
@@ -393,6 +396,8 @@ pub(in crate::attention) struct RunWeights<'a> {
     pub(in crate::attention) values: &'a [f32],
     /// Queries of a head.
     pub(in crate::attention) line: usize,
+    /// How exactly they are multiplied with codes.
+    pub(in crate::attention) precision: QueryPrecision,
 }
 
 /// Adds all rows, weighted, to the sums.
@@ -409,7 +414,7 @@ pub(in crate::attention) fn add_to(
         AnyRun::Float16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
         AnyRun::Bfloat16(rows) => isa.run_f32(NumberAdd { weights, rows, out }),
         AnyRun::Codes(storage, runs) => with_codes!(storage, |C| isa.run_f32(Add::<'_, C> {
-            bytes: ByteRows::of(isa, storage),
+            bytes: ByteRows::of(isa, storage, weights.precision),
             weights,
             runs,
             scales,
@@ -432,7 +437,7 @@ impl<T: Real<Acc = f32>> Op<f32> for NumberAdd<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd<f32>>(self, s: S) {
-        let RunWeights { values, line } = self.weights;
+        let RunWeights { values, line, .. } = self.weights;
         add_run(s, (values, line), self.rows, self.out);
     }
 }
@@ -488,7 +493,9 @@ impl<C: Cells<Unit = u8>> Add<'_, C> {
     #[inline(always)]
     fn head<S: Simd<f32>>(&mut self, s: S, head: usize) {
         let Add {
-            weights: RunWeights { values: w, line },
+            weights: RunWeights {
+                values: w, line, ..
+            },
             runs,
             scales,
             stride,
