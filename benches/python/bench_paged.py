@@ -33,8 +33,8 @@ FORMATS = {
 }
 
 
-def paged(heads, kv_heads, size, past, page_format, block_size, rng):
-    """Return a step over `past` tokens in pages."""
+def paged(heads, kv_heads, size, past, page_format, block_size, query_precision, rng):
+    """Return a step over `past` tokens in pages, whose first fill is exact."""
     kernel = runtime.PagedAttention(format_selector=lambda *_: page_format)
     options = {"block_size": block_size, "max_tokens": past + 1}
 
@@ -45,7 +45,7 @@ def paged(heads, kv_heads, size, past, page_format, block_size, rng):
     first[0] = np.zeros_like(first[0])
     _, cache, _ = kernel(*first, PagedCacheProto(), left_window_size=0, **options)
     context = runtime.RuntimeContext()
-    runtime.register_paged_attention(context, format_selector=lambda *_: page_format)
+    runtime.register_paged_attention(context, format_selector=lambda *_: page_format, query_precision=query_precision)
     state = runtime.PersistentValueState(model(past + 1000), {"past": cache})
     feeds = {"Q": rows(heads, 1), "K": rows(kv_heads, 1), "V": rows(kv_heads, 1)}
 
@@ -161,6 +161,9 @@ def main():
     parser.add_argument("--past", type=int, nargs="+", default=[4096])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="processors that all may use")
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
+    parser.add_argument(
+        "--query-precision", choices=("full", "int8"), default="full", help="of refeed's steps over pages of codes"
+    )
     parser.add_argument("--refeed-only", action="store_true", help="leave the other runtimes out")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -168,7 +171,7 @@ def main():
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
     clock = time.process_time if arguments.clock == "processor" else time.perf_counter
     rng = np.random.default_rng(0)
-    results = {}
+    results = {"query precision": arguments.query_precision}
     with_openvino = not arguments.refeed_only and openvino_cache.installed()
     if with_openvino:
         results["openvino"] = openvino_cache.version()
@@ -176,11 +179,12 @@ def main():
         print("OpenVINO is not installed: its cache is left out", file=sys.stderr)
     for shape in ((32, 8, 128), (14, 2, 64)):
         for past in arguments.past:
-            steps = {f"{name} in pages of 16": paged(*shape, past, kept, 16, rng) for name, kept in FORMATS.items()}
-            steps["FLOAT in pages of 64"] = paged(*shape, past, FORMATS["FLOAT"], 64, rng)
+            how = (arguments.query_precision, rng)
+            steps = {f"{name} in pages of 16": paged(*shape, past, kept, 16, *how) for name, kept in FORMATS.items()}
+            steps["FLOAT in pages of 64"] = paged(*shape, past, FORMATS["FLOAT"], 64, *how)
             steps["FLOAT in one piece"] = dense(*shape, past, rng)
             for name in ("FLOAT", "INT8", "INT4"):
-                steps[f"{name} in pages of 1"] = paged(*shape, past, FORMATS[name], 1, rng)
+                steps[f"{name} in pages of 1"] = paged(*shape, past, FORMATS[name], 1, *how)
             if not arguments.refeed_only:
                 for bits, name in ((32, "FLOAT"), (8, "INT8"), (4, "INT4")):
                     steps[f"onnxruntime {name}"] = group_query(*shape, past, bits, arguments.threads, rng)

@@ -2418,6 +2418,7 @@ class PagedAttention:
         *,
         format_selector: _FormatSelector | None = None,
         partial_blocks: str = "sealed",
+        query_precision: str = "full",
     ) -> Self:
         """A kernel.
 
@@ -2427,9 +2428,12 @@ class PagedAttention:
                 one for values, or None for FLOAT. Without it pages are FLOAT.
             partial_blocks: ``"sealed"``: a page is never extended; ``"fill"``: new tokens of the same format go behind
                 the tokens of a last page that has less than ``block_size``.
+            query_precision: ``"full"``: codes are multiplied as exactly as FLOAT; ``"int8"``: by queries of 8 bits and
+                weights of 16, where the processor has AVX-512 VNNI. Pages of FLOAT, FLOAT16 and BFLOAT16 are as exact
+                with either.
 
         Raises:
-            ValueTypeError: another word for ``partial_blocks``.
+            ValueTypeError: another word for ``partial_blocks`` or ``query_precision``.
             TypeError: a selector that cannot be called.
         """
 
@@ -2482,6 +2486,7 @@ def register_paged_attention(
     *,
     format_selector: _FormatSelector | None = None,
     partial_blocks: str = "sealed",
+    query_precision: str = "full",
 ) -> PagedAttention:
     """Make `PagedAttention` the kernel of ``ai.rt::PagedAttention``, for the calls with a context or for the whole
     process.
@@ -2490,6 +2495,7 @@ def register_paged_attention(
         context: whose calls use it; None: sessions and states that are made from now on, and those that lack a kernel.
         format_selector: as for `PagedAttention`.
         partial_blocks: as for `PagedAttention`.
+        query_precision: as for `PagedAttention`.
 
     Returns:
         The kernel, whose ``statistics()`` tell what executions cost.

@@ -104,6 +104,11 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
         TypeError,
         "partial_blocks: expected 'sealed' or 'fill', got int",
     ),
+    (
+        lambda: register(query_precision=8),
+        TypeError,
+        "query_precision: expected 'full' or 'int8', got int",
+    ),
     (lambda: paged_attention().register(3), TypeError, "context: expected a RuntimeContext, got int"),
     (lambda: register(3), TypeError, "context: expected a RuntimeContext, got int"),
 ]

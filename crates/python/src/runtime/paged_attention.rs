@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use refeed_runtime::kernel::OpError;
 use refeed_runtime::paged_attention::{
-    Format, FormatSelector, Formats, Options, PagedAttention, PartialBlocks, Statistics,
+    Format, FormatSelector, Formats, Options, PagedAttention, PartialBlocks, QueryPrecision,
+    Statistics,
 };
 use refeed_values::{DType, Tensor};
 
@@ -267,6 +268,29 @@ fn formats(chosen: &Bound<'_, PyAny>) -> PyResult<Formats> {
     })
 }
 
+/// What one of two words stands for; without a word, what the first one does.
+fn one_of<T: Copy>(
+    py: Python<'_>,
+    name: &str,
+    words: [(&str, T); 2],
+    given: Option<&Bound<'_, PyAny>>,
+) -> PyResult<T> {
+    let [(first, default), (second, other)] = words;
+    let Some(given) = given else {
+        return Ok(default);
+    };
+    let expected = format!("'{first}' or '{second}'");
+    match given.extract::<String>() {
+        Err(_) => Err(wrong(name, &expected, given)),
+        Ok(got) if got == first => Ok(default),
+        Ok(got) if got == second => Ok(other),
+        Ok(got) => {
+            let text = format!("{name}: expected {expected}, got {got:?}");
+            Err(Class::ValueType.error(py, text))
+        }
+    }
+}
+
 /// The kernel of ``ai.rt::PagedAttention``: attention to a cache in pages and to new tokens, which become further
 /// pages.
 #[pyclass(name = "PagedAttention", module = "refeed.runtime", frozen)]
@@ -278,26 +302,25 @@ pub(crate) struct PyPagedAttention {
 impl PyPagedAttention {
     #[new]
     #[pyo3(
-        signature = (*, format_selector = None, partial_blocks = None),
-        text_signature = "(*, format_selector=None, partial_blocks='sealed')"
+        signature = (*, format_selector = None, partial_blocks = None, query_precision = None),
+        text_signature = "(*, format_selector=None, partial_blocks='sealed', query_precision='full')"
     )]
     fn new(
         py: Python<'_>,
         format_selector: Option<Bound<'_, PyAny>>,
         partial_blocks: Option<&Bound<'_, PyAny>>,
+        query_precision: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyPagedAttention> {
-        let named = |given: &Bound<'_, PyAny>| {
-            let name = given.extract::<String>();
-            name.map_err(|_| wrong("partial_blocks", "'sealed' or 'fill'", given))
-        };
-        let partial_blocks = match partial_blocks.map(named).transpose()?.as_deref() {
-            None | Some("sealed") => PartialBlocks::Sealed,
-            Some("fill") => PartialBlocks::Fill,
-            Some(got) => {
-                let text = format!("partial_blocks: expected 'sealed' or 'fill', got {got:?}");
-                return Err(Class::ValueType.error(py, text));
-            }
-        };
+        let words = [
+            ("sealed", PartialBlocks::Sealed),
+            ("fill", PartialBlocks::Fill),
+        ];
+        let partial_blocks = one_of(py, "partial_blocks", words, partial_blocks)?;
+        let words = [
+            ("full", QueryPrecision::Full),
+            ("int8", QueryPrecision::Int8),
+        ];
+        let query_precision = one_of(py, "query_precision", words, query_precision)?;
         let inner = match format_selector {
             None => PagedAttention::default(),
             Some(function) if function.is_callable() => {
@@ -310,7 +333,9 @@ impl PyPagedAttention {
                 )));
             }
         };
-        let inner = inner.partial_blocks(partial_blocks);
+        let inner = inner
+            .partial_blocks(partial_blocks)
+            .query_precision(query_precision);
         Ok(PyPagedAttention { inner })
     }
 
@@ -400,16 +425,17 @@ impl PyPagedAttention {
 /// process.
 #[pyfunction]
 #[pyo3(
-    signature = (context = None, *, format_selector = None, partial_blocks = None),
-    text_signature = "(context=None, *, format_selector=None, partial_blocks='sealed')"
+    signature = (context = None, *, format_selector = None, partial_blocks = None, query_precision = None),
+    text_signature = "(context=None, *, format_selector=None, partial_blocks='sealed', query_precision='full')"
 )]
 pub(crate) fn register_paged_attention<'py>(
     py: Python<'py>,
     context: Option<&Bound<'py, PyAny>>,
     format_selector: Option<Bound<'py, PyAny>>,
     partial_blocks: Option<&Bound<'py, PyAny>>,
+    query_precision: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyPagedAttention>> {
-    let kernel = PyPagedAttention::new(py, format_selector, partial_blocks)?;
+    let kernel = PyPagedAttention::new(py, format_selector, partial_blocks, query_precision)?;
     kernel.register(py, context)?;
     Bound::new(py, kernel)
 }

@@ -13,6 +13,7 @@ mod statistics;
 mod tests;
 
 pub use formats::{FormatSelector, Formats};
+pub use refeed_kernels::attention::paged::QueryPrecision;
 pub use refeed_kernels::quantize::Format;
 pub use statistics::Statistics;
 
@@ -128,6 +129,7 @@ pub enum PartialBlocks {
 pub struct PagedAttention {
     selector: Option<Arc<dyn FormatSelector>>,
     partial_blocks: PartialBlocks,
+    query_precision: QueryPrecision,
     shared: Arc<Shared>,
 }
 
@@ -175,6 +177,15 @@ impl PagedAttention {
     pub fn partial_blocks(self, partial_blocks: PartialBlocks) -> PagedAttention {
         PagedAttention {
             partial_blocks,
+            ..self
+        }
+    }
+
+    /// The same kernel with queries and weights of another precision, where it multiplies them with codes.
+    #[must_use]
+    pub fn query_precision(self, query_precision: QueryPrecision) -> PagedAttention {
+        PagedAttention {
+            query_precision,
             ..self
         }
     }

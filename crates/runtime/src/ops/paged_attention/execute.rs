@@ -6,7 +6,7 @@ use super::{Formats, Options, PagedAttention, PagedResult, PartialBlocks, Statis
 use crate::kernel::OpError;
 use half::{bf16, f16};
 use refeed_kernels::Compute;
-use refeed_kernels::attention::paged::{PagedError, PagedProblem, QueryPrecision, paged_attention};
+use refeed_kernels::attention::paged::{PagedError, PagedProblem, paged_attention};
 use refeed_kernels::quantize::{Division, QuantizeError, Rows, Storage, encode};
 use refeed_values::encoded::infer_storage;
 use refeed_values::paged_cache::{BLOCKS, DENSE, PageFault, PageRun, blocks, page, page_of};
@@ -408,7 +408,7 @@ impl PagedAttention {
             past,
             causal: options.is_causal,
             left_window: window,
-            query_precision: QueryPrecision::Full,
+            query_precision: self.query_precision,
         };
         let work = match dtype {
             DType::Float => paged_attention(compute, &problem, y.as_mut_slice::<f32>()?),

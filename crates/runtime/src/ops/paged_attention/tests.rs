@@ -299,3 +299,53 @@ fn filled_pages_go_apart() {
     assert_ne!(a_key, b_key);
     assert_eq!(key(&second.present), old);
 }
+
+/// A step of few queries over 100 tokens in pages, once for each precision.
+fn of_each_precision(format: Format) -> [Vec<f32>; 2] {
+    let kernel =
+        PagedAttention::with_selector(move |_: &Tensor, _: &Tensor, _| Ok(Formats::both(format)));
+    let call = |kernel: &PagedAttention, past: &RuntimeValue, length| {
+        let (query, key, value) = (
+            rows([1, 4, length, 64], length),
+            rows([1, 2, length, 64], length + 1),
+            rows([1, 2, length, 64], length + 2),
+        );
+        let result = kernel.call(&query, &key, &value, past, &Options::default());
+        result.unwrap()
+    };
+    let past = call(&kernel, &PagedAttention::empty_cache().unwrap(), 100).present;
+    [QueryPrecision::Full, QueryPrecision::Int8].map(|precision| {
+        let kernel = kernel.clone().query_precision(precision);
+        call(&kernel, &past, 2).y.view::<f32>().unwrap().to_vec()
+    })
+}
+
+/// Numbers are within -1 and 1, so a score is wrong by at most `64 / 254 / sqrt(64)`; a weight and the sum of weights change
+/// by that power of e each. Weights are rounded by `2^-17` of the largest of 64, and so is their sum, by as much in all.
+#[test]
+fn queries_of_eight_bits_differ_by_no_more_than_is_said() {
+    let score = 64.0 / 254.0 / 8.0f32;
+    let bound = (2.0 * score).exp_m1() + 2.0 * 64.0 * 2f32.powi(-17) + 1e-5;
+    for format in [
+        Format::affine(DType::Int8, 1.0 / 64.0, 0),
+        Format::affine(DType::Uint8, 1.0 / 64.0, 128),
+        Format::affine(DType::Int4, 1.0 / 7.0, 0),
+    ] {
+        let [full, rounded] = of_each_precision(format);
+        for (full, rounded) in full.iter().zip(&rounded) {
+            assert!(
+                (full - rounded).abs() <= bound,
+                "{format:?}: {full} {rounded}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pages_of_numbers_have_no_other_precision() {
+    for dtype in [DType::Float, DType::Float16, DType::Bfloat16] {
+        let [full, rounded] = of_each_precision(Format::dense(dtype));
+        let bits = |numbers: &[f32]| -> Vec<u32> { numbers.iter().map(|x| x.to_bits()).collect() };
+        assert_eq!(bits(&full), bits(&rounded), "{dtype:?}");
+    }
+}
