@@ -36,7 +36,8 @@ def filled(form: runtime.PageFormat, block_size: int) -> tuple[np.random.Generat
 
 def of_each(qkv: tuple[Array, Array, Array], cache: Any) -> tuple[Array, Array]:
     full, rounded = (
-        step(runtime.PagedAttention(query_precision=precision), qkv, cache)[0] for precision in ("full", "int8")
+        step(runtime.PagedAttention(query_precision=precision), qkv, cache, block_size=64)[0]
+        for precision in ("full", "int8")
     )
     return full, rounded
 
