@@ -24,6 +24,10 @@ impl DigitQueries {
         None
     }
 
+    pub(super) fn sums(&self, _: usize) -> &[f32] {
+        match *self {}
+    }
+
     pub(super) fn scores(
         &self,
         _: usize,

@@ -31,6 +31,8 @@ pub(in crate::attention) struct DigitQueries {
     bytes: Lent<u8>,
     /// What the product of each row is multiplied by; NaN where the rows of a head are not in digits.
     factors: Lent<f32>,
+    /// Sum of the numbers of each row, as its digits have them.
+    sums: Lent<f32>,
     /// Rows of a head.
     line: usize,
     /// Numbers of a row.
@@ -53,6 +55,7 @@ impl DigitQueries {
             return None;
         }
         let mut factors = f32::scratch(heads * line);
+        let mut sums = f32::scratch(heads * line);
         let digits = match precision {
             QueryPrecision::Full => DIGITS,
             QueryPrecision::Int8 => SHORT_QUERY,
@@ -65,6 +68,7 @@ impl DigitQueries {
             parts,
             bytes: &mut bytes,
             factors: &mut factors,
+            sums: &mut sums,
         };
         match digits {
             SHORT_QUERY => vnni.apart(SplitInto::<SHORT_QUERY>(split)),
@@ -75,9 +79,15 @@ impl DigitQueries {
             digits,
             bytes,
             factors,
+            sums,
             line,
             size,
         })
+    }
+
+    /// Sums of the rows of a head. What a zero point takes off a product must be of these: the numbers themselves have another sum.
+    pub(in crate::attention) fn sums(&self, head: usize) -> &[f32] {
+        &self.sums[head * self.line..][..self.line]
     }
 
     /// Products of the query rows of head `own` with the codes of head `head` of some runs: that of
@@ -140,6 +150,7 @@ struct Split<'a> {
     parts: usize,
     bytes: &'a mut [u8],
     factors: &'a mut [f32],
+    sums: &'a mut [f32],
 }
 
 /// The same with `D` digits.
@@ -154,8 +165,10 @@ impl<const D: usize> ByteOp for SplitInto<'_, D> {
         let mut bytes = split.bytes;
         for head in 0..heads {
             let rows = &split.rows[head * split.each..][..line * size];
-            let factors = &mut split.factors[head * line..][..line];
-            for (rows, factors) in rows.chunks(ROWS * size).zip(factors.chunks_mut(ROWS)) {
+            let factors = split.factors[head * line..][..line].chunks_mut(ROWS);
+            let row_sums = split.sums[head * line..][..line].chunks_mut(ROWS);
+            let blocks = rows.chunks(ROWS * size).zip(factors).zip(row_sums);
+            for ((rows, factors), row_sums) in blocks {
                 let count = factors.len();
                 let (block, rest) = bytes.split_at_mut(count * D * (size + 4));
                 bytes = rest;
@@ -195,10 +208,13 @@ impl<const D: usize> ByteOp for SplitInto<'_, D> {
                             }
                         }
                     }
-                    for (j, total) in totals.into_iter().enumerate() {
-                        let at = (i * D + j) * 4;
-                        sums[at..at + 4].copy_from_slice(&v.sum(total).to_ne_bytes());
+                    let mut all = 0.0;
+                    for (j, total) in totals.into_iter().enumerate().rev() {
+                        let (total, at) = (v.sum(total), (i * D + j) * 4);
+                        sums[at..at + 4].copy_from_slice(&total.to_ne_bytes());
+                        all = all * 256.0 + f64::from(total);
                     }
+                    row_sums[i] = (all * f64::from(factors[i])) as f32;
                 }
             }
         }

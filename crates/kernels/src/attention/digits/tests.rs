@@ -329,3 +329,23 @@ fn equal_keys_have_equal_scores() {
         assert!(scores[0].is_finite() && scores[..41].iter().all(|x| *x == scores[0]));
     }
 }
+
+/// Codes that are their zero point stand for 0, and so does their product with numbers that digits change: what is taken off is
+/// made of the same digits.
+#[test]
+fn zero_points_meet_the_same_digits() {
+    let Some(isa) = isa() else {
+        return; // the machine has no products of bytes
+    };
+    let mut query = vec![0.7f32; 64];
+    query[5] = 1.0;
+    let rows = vec![100; KEYS * 64];
+    let runs = [Run::new(&rows, [1, KEYS, 64])];
+    for precision in [FULL, QueryPrecision::Int8] {
+        let digits = digits_of(isa, &[query.clone()], DType::Uint8, precision).unwrap();
+        let mut out = vec![0.0; SPAN];
+        assert!(digits.scores(0, DType::Uint8, (&runs, 0), &mut out));
+        let left = out[0] - 100.0 * digits.sums(0)[0];
+        assert!(left.abs() <= 2e-3, "{precision:?}: {left}");
+    }
+}

@@ -341,16 +341,20 @@ impl<C: Cells<Unit = u8>> Scores<'_, C> {
             }
             return;
         }
-        let done = queries.digits(C::PARTS).is_some_and(|digits| {
-            digits.scores(queries.first + head, self.storage, (runs, head), out)
-        });
+        let own = queries.first + head;
+        let digits = queries.digits(C::PARTS);
+        let done = digits.filter(|digits| digits.scores(own, self.storage, (runs, head), out));
         for (place, run) in placed(runs) {
-            if !done {
+            if done.is_none() {
                 let run = run.part(head, 0, run.tokens);
                 scores::<C, S>(s, (arranged, stride, line), run, &mut out[place..]);
             }
         }
-        for (i, sum) in queries.sums(head).iter().enumerate() {
+        let sums = match done {
+            Some(digits) => digits.sums(own),
+            None => queries.sums(head),
+        };
+        for (i, sum) in sums.iter().enumerate() {
             let out = &mut out[i * SPAN..][..tokens];
             match scales {
                 Scales::One(scale, zero) => {
