@@ -176,7 +176,10 @@ def test_a_talk_on_a_terminal(folder: pathlib.Path) -> None:
     """Ctrl-C at the prompt forgets the line, in an answer it stops the answer; Ctrl-D leaves."""
     terminal = Terminal("chat", folder, "--max-new-tokens", 10**6, "--ignore-eos")
     assert "/help lists the commands" in terminal.until("> ")
-    terminal.type("half a line\x03")
+    terminal.type("half a line")
+    terminal.until("half a line")
+    time.sleep(1)  # a signal before the line editor waits for the next key is noticed with that key only
+    terminal.type("\x03")
     assert "/exit or Ctrl-D leaves" in terminal.until("leaves\r\n> ")
     terminal.type("Who are you?\n")
     terminal.until("very small model")
