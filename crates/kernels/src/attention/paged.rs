@@ -59,7 +59,8 @@ pub enum QueryPrecision {
     Full,
     /// Queries are rounded to eight bits, weights to sixteen: each number of a query by at most 1/254 of the largest one of its
     /// row, so that a score is wrong by at most `max|q| / 254 * sum|k| / sqrt(head_size)`, each weight by at most `2^-17` of the
-    /// largest among 64 keys. Query rows whose largest number is more than 8 times the mean are not rounded.
+    /// largest among the 64 keys that are read with it. Query rows whose largest magnitude is more than 8 times the mean magnitude, and
+    /// more than 16 rows that share a head of keys, are not rounded.
     Int8,
 }
 
